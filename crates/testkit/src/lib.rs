@@ -1,0 +1,1 @@
+//! Fixtures, the scripted model and the driver of the real OpenCode that tests share.
