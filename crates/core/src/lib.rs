@@ -1,1 +1,11 @@
-//! What a conversation is.
+//! What a conversation is: ids, documents, the lenses to read them through, and what can be computed from them.
+//!
+//! Pure: no input or output, no clock, no randomness. Everything that touches a disk is in the crate `annals`.
+
+pub mod document;
+pub mod id;
+pub mod json;
+pub mod lens;
+
+pub use document::{Document, Key};
+pub use id::{Millis, Moment};

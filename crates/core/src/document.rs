@@ -1,0 +1,182 @@
+//! A document: the JSON of one entity, as text, and the key that says which entity it is.
+
+use crate::id::{MessageId, PartId, ProjectId, SessionId};
+use crate::json::edit::{self, EditError};
+use crate::json::{JsWriter, JsonError, JsonErrorKind, Node, Style, Tape, ToJs};
+use crate::lens::Lens;
+
+/// One JSON document, checked and kept byte for byte.
+///
+/// The text is the truth. [`Document::lens`] reads typed values from it without copying it; [`Document::with`] and
+/// [`Document::without`] make a new document that differs in one field.
+///
+/// ```
+/// use annals_core::{Document, lens::Session};
+///
+/// let document = Document::parse(br#"{"id":"ses_1","title":"Fix it","theme":"\ud83d"}"#.to_vec())?;
+/// assert_eq!(document.lens::<Session>().title.unwrap(), "Fix it");
+///
+/// let renamed = document.with(&["title"], "Fixed")?;
+/// assert_eq!(renamed.text(), r#"{"id":"ses_1","title":"Fixed","theme":"\ud83d"}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Document {
+    text: String,
+    tape: Tape,
+}
+
+impl Document {
+    /// Checks bytes and keeps them.
+    pub fn parse(bytes: Vec<u8>) -> Result<Document, JsonError> {
+        if !bytes.is_empty() && bytes.iter().all(|&byte| byte == 0) {
+            return Err(JsonError::at(JsonErrorKind::OnlyNul, &bytes, 0));
+        }
+        let text = String::from_utf8(bytes).map_err(|error| {
+            JsonError::at(JsonErrorKind::NotUtf8, error.as_bytes(), error.utf8_error().valid_up_to())
+        })?;
+        let tape = Tape::scan(&text)?;
+        Ok(Document { text, tape })
+    }
+
+    /// A new document, laid out as OpenCode lays out its files.
+    ///
+    /// # Panics
+    /// If the text would be longer than [`Tape::MAX_BYTES`]. Where the value comes from outside, use
+    /// [`Document::written`].
+    pub fn new(value: &dyn ToJs) -> Document {
+        Document::written(Style::Pretty, value).expect("the writer writes JSON")
+    }
+
+    /// A new document in either layout. Fails only where the value is too large or too deep to be one.
+    pub fn written(style: Style, value: &dyn ToJs) -> Result<Document, JsonError> {
+        Document::parse(JsWriter::document(style, value))
+    }
+
+    /// The document's text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The document's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+
+    /// The document's bytes, without copying.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.text.into_bytes()
+    }
+
+    /// The outermost value.
+    pub fn root(&self) -> Node<'_> {
+        Node::root(&self.text, &self.tape)
+    }
+
+    /// The typed view of the document. What is missing or of another type is `None` there.
+    pub fn lens<'a, L: Lens<'a> + Default>(&'a self) -> L {
+        L::look(self.root()).unwrap_or_default()
+    }
+
+    /// This document with one field set and every other byte as it is.
+    pub fn with(&self, path: &[&str], value: &(impl ToJs + ?Sized)) -> Result<Document, EditError> {
+        Document::edited(edit::set(&self.text, &self.tape, path, &value)?)
+    }
+
+    /// This document with one field removed and every other byte as it is.
+    pub fn without(&self, path: &[&str]) -> Result<Document, EditError> {
+        Document::edited(edit::remove(&self.text, &self.tape, path)?)
+    }
+
+    fn edited(text: String) -> Result<Document, EditError> {
+        let tape = Tape::scan(&text)?;
+        Ok(Document { text, tape })
+    }
+}
+
+impl PartialEq for Document {
+    fn eq(&self, other: &Document) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Document {}
+
+impl std::fmt::Debug for Document {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Document").field(&self.text).finish()
+    }
+}
+
+impl ToJs for Document {
+    fn write_js(&self, writer: &mut JsWriter) {
+        writer.node(self.root());
+    }
+}
+
+/// Which entity a document describes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Key {
+    /// A project record.
+    Project(ProjectId),
+    /// A session, under the project that owns it.
+    Session(ProjectId, SessionId),
+    /// A message of a session.
+    Message(SessionId, MessageId),
+    /// A part of a message.
+    Part(SessionId, MessageId, PartId),
+    /// The todo list of a session.
+    Todo(SessionId),
+    /// The file differences of a session.
+    Diff(SessionId),
+    /// How a session is shared.
+    Share(SessionId),
+    /// How a session was shared by OpenCode before 1.0.144.
+    LegacyShare(SessionId),
+}
+
+impl Key {
+    /// The session the entity belongs to; none for a project.
+    pub fn session(&self) -> Option<&SessionId> {
+        match self {
+            Key::Project(_) => None,
+            Key::Session(_, session)
+            | Key::Message(session, _)
+            | Key::Part(session, _, _)
+            | Key::Todo(session)
+            | Key::Diff(session)
+            | Key::Share(session)
+            | Key::LegacyShare(session) => Some(session),
+        }
+    }
+
+    /// What the entity is called.
+    pub fn noun(&self) -> &'static str {
+        match self {
+            Key::Project(_) => "project",
+            Key::Session(..) => "session",
+            Key::Message(..) => "message",
+            Key::Part(..) => "part",
+            Key::Todo(_) => "todo list",
+            Key::Diff(_) => "session diff",
+            Key::Share(_) | Key::LegacyShare(_) => "share",
+        }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let id = match self {
+            Key::Project(project) => project.as_str(),
+            Key::Message(_, message) => message.as_str(),
+            Key::Part(_, _, part) => part.as_str(),
+            Key::Session(_, session)
+            | Key::Todo(session)
+            | Key::Diff(session)
+            | Key::Share(session)
+            | Key::LegacyShare(session) => session.as_str(),
+        };
+        write!(f, "{} {id}", self.noun())
+    }
+}

@@ -1,0 +1,430 @@
+//! Ids: their grammar, the time they carry, and an order that survives the wrap of that time.
+//!
+//! An OpenCode id is `<prefix>_<12 hex digits><14 base-62 digits>`. The hex digits hold 36 bits of Unix milliseconds
+//! and a 12-bit counter; session ids hold the complement, so that they sort newest first. 36 bits last 795 days: the
+//! field wrapped on 2026-08-14T11:19:55.136Z and will on 2028-10-17. Ids therefore have no `Ord` here. What orders
+//! them is a [`Moment`], recovered with the help of any time known to lie within 397 days.
+
+use std::fmt;
+
+/// Milliseconds since the Unix epoch, as OpenCode stores all times.
+pub type Millis = i64;
+
+/// How many milliseconds the time field of an id can tell apart: 2^36.
+pub const ERA_MILLIS: Millis = 1 << 36;
+
+const FIELD_BITS: u32 = 48;
+const FIELD_MASK: u64 = (1 << FIELD_BITS) - 1;
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A string is not an id of the wanted kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not {what}: {rule}")]
+pub struct IdError {
+    /// The string, cut if it is long.
+    pub text: String,
+    /// What it was to be.
+    pub what: &'static str,
+    /// The rule it breaks.
+    pub rule: &'static str,
+}
+
+impl IdError {
+    fn new(text: &str, what: &'static str, rule: &'static str) -> IdError {
+        let mut shown: String = text.chars().take(80).collect();
+        if shown.len() < text.len() {
+            shown.push('…');
+        }
+        IdError { text: shown, what, rule }
+    }
+}
+
+/// Whether later ids of a kind are greater or smaller strings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Later ids are greater.
+    Ascending,
+    /// Later ids are smaller.
+    Descending,
+}
+
+/// When an id was made: the sort key of messages and parts, and of sessions oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment {
+    /// The millisecond.
+    pub millis: Millis,
+    /// Which of the ids of that millisecond and process.
+    pub counter: u16,
+}
+
+impl Moment {
+    /// A time without a counter, before all ids made in that millisecond.
+    pub fn at(millis: Millis) -> Moment {
+        Moment { millis, counter: 0 }
+    }
+
+    fn from_field(field: u64, reference: Millis) -> Moment {
+        // Documents can claim any time; beyond what a JavaScript date can hold there is nothing to be near to.
+        let reference = reference.clamp(-8_640_000_000_000_000, 8_640_000_000_000_000);
+        let low = (field >> 12) as Millis;
+        let era = (reference - low + ERA_MILLIS / 2).div_euclid(ERA_MILLIS);
+        Moment { millis: low + era * ERA_MILLIS, counter: (field & 0xfff) as u16 }
+    }
+}
+
+macro_rules! id_type {
+    ($(#[$meta:meta])* $name:ident, $prefix:literal, $what:literal, $direction:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, PartialEq, Eq, Hash)]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            /// The prefix of ids that OpenCode makes.
+            pub const PREFIX: &'static str = $prefix;
+            /// Whether later ids are greater strings.
+            pub const DIRECTION: Direction = Direction::$direction;
+
+            /// Checks the grammar: `^[a-z]{2,10}_[0-9A-Za-z]{1,64}$`. The prefix is not checked, for older documents
+            /// have others.
+            pub fn parse(text: &str) -> Result<$name, IdError> {
+                match is_entity_id(text) {
+                    true => Ok($name(text.into())),
+                    false => Err(IdError::new(
+                        text,
+                        $what,
+                        "ids are 2 to 10 lower-case letters, `_` and 1 to 64 letters or digits",
+                    )),
+                }
+            }
+
+            /// The id as a string.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// When the id was made, given a time within 397 days of it. None for ids of another shape.
+            pub fn moment(&self, reference: Millis) -> Option<Moment> {
+                let field = time_field(&self.0)?;
+                let field = match Self::DIRECTION {
+                    Direction::Ascending => field,
+                    Direction::Descending => !field & FIELD_MASK,
+                };
+                Some(Moment::from_field(field, reference))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<$name, IdError> {
+                $name::parse(text)
+            }
+        }
+
+        impl<'a> From<&'a $name> for crate::json::Text<'a> {
+            fn from(id: &'a $name) -> Self {
+                crate::json::Text::from(id.as_str())
+            }
+        }
+    };
+}
+
+id_type! {
+    /// The id of a session.
+    SessionId, "ses", "a session id", Descending
+}
+id_type! {
+    /// The id of a message.
+    MessageId, "msg", "a message id", Ascending
+}
+id_type! {
+    /// The id of a part.
+    PartId, "prt", "a part id", Ascending
+}
+
+/// The id of a project: a git root commit, `global`, or what older versions used.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProjectId(Box<str>);
+
+impl ProjectId {
+    /// Checks the grammar: `^[0-9A-Za-z_-]{1,64}$`.
+    pub fn parse(text: &str) -> Result<ProjectId, IdError> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        if (1..=64).contains(&text.len()) && text.bytes().all(allowed) {
+            Ok(ProjectId(text.into()))
+        } else {
+            Err(IdError::new(text, "a project id", "project ids are 1 to 64 letters, digits, `_` or `-`"))
+        }
+    }
+
+    /// The project of sessions outside any repository with commits.
+    pub fn global() -> ProjectId {
+        ProjectId("global".into())
+    }
+
+    /// The id as a string.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is the project of sessions outside any repository.
+    pub fn is_global(&self) -> bool {
+        &*self.0 == "global"
+    }
+}
+
+impl fmt::Display for ProjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for ProjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl AsRef<str> for ProjectId {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'a> From<&'a ProjectId> for crate::json::Text<'a> {
+    fn from(id: &'a ProjectId) -> Self {
+        crate::json::Text::from(id.as_str())
+    }
+}
+
+/// Makes ids as OpenCode does. It has no clock and no randomness of its own: both come with each call.
+#[derive(Debug, Default)]
+pub struct IdGenerator {
+    last_millis: Millis,
+    counter: u64,
+}
+
+/// The randomness that goes into one id.
+pub type Entropy = [u8; 14];
+
+impl IdGenerator {
+    /// A generator that has made no ids yet. All ids of a process must come from one, or two may be equal.
+    pub const fn new() -> IdGenerator {
+        IdGenerator { last_millis: 0, counter: 0 }
+    }
+
+    /// A new session id.
+    pub fn session(&mut self, now: Millis, entropy: Entropy) -> SessionId {
+        SessionId(self.next(SessionId::PREFIX, SessionId::DIRECTION, now, entropy))
+    }
+
+    /// A new message id.
+    pub fn message(&mut self, now: Millis, entropy: Entropy) -> MessageId {
+        MessageId(self.next(MessageId::PREFIX, MessageId::DIRECTION, now, entropy))
+    }
+
+    /// A new part id.
+    pub fn part(&mut self, now: Millis, entropy: Entropy) -> PartId {
+        PartId(self.next(PartId::PREFIX, PartId::DIRECTION, now, entropy))
+    }
+
+    fn next(&mut self, prefix: &str, direction: Direction, now: Millis, entropy: Entropy) -> Box<str> {
+        if now != self.last_millis {
+            self.last_millis = now;
+            self.counter = 0;
+        }
+        self.counter += 1;
+        // More than 4095 ids in a millisecond carry into the next one, as in OpenCode.
+        let count = (now as u64).wrapping_mul(4096).wrapping_add(self.counter);
+        let field = match direction {
+            Direction::Ascending => count,
+            Direction::Descending => !count,
+        } & FIELD_MASK;
+        let mut id = format!("{prefix}_{field:012x}");
+        id.extend(entropy.iter().map(|byte| char::from(BASE62[usize::from(byte % 62)])));
+        id.into_boxed_str()
+    }
+}
+
+fn is_entity_id(text: &str) -> bool {
+    let Some((prefix, rest)) = text.split_once('_') else { return false };
+    (2..=10).contains(&prefix.len())
+        && prefix.bytes().all(|byte| byte.is_ascii_lowercase())
+        && (1..=64).contains(&rest.len())
+        && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// The 48 bits of time and counter of an id, if it has OpenCode's shape.
+fn time_field(id: &str) -> Option<u64> {
+    let digits = id.split_once('_')?.1.get(..12)?;
+    let lower_hex = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    lower_hex.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WRAP_2026: Millis = 1_786_706_395_136;
+    const WRAP_2028: Millis = 1_855_425_871_872;
+
+    /// The worked examples of real sessions: id, millisecond, counter, and the time stored beside it.
+    #[test]
+    fn the_time_of_real_ids_is_recovered() {
+        let session = |id: &str, reference| SessionId::parse(id).unwrap().moment(reference).unwrap();
+        let message = |id: &str, reference| MessageId::parse(id).unwrap().moment(reference).unwrap();
+        assert_eq!(
+            session("ses_4afbda00cffeVl5YERm4op7JEG", 1_766_578_085_876),
+            Moment { millis: 1_766_578_085_875, counter: 1 }
+        );
+        assert_eq!(
+            message("msg_b50425ff7001vgFiMUNFzLtCda", 1_766_578_085_884),
+            Moment { millis: 1_766_578_085_879, counter: 1 }
+        );
+        assert_eq!(
+            session("ses_3ec7ddb0dffeEx5i93QCLgA74n", 1_769_853_822_194),
+            Moment { millis: 1_769_853_822_194, counter: 1 }
+        );
+        assert_eq!(
+            message("msg_fffffffff001AAAAAAAAAAAAAA", WRAP_2026),
+            Moment { millis: WRAP_2026 - 1, counter: 1 }
+        );
+        assert_eq!(
+            message("msg_000000000001AAAAAAAAAAAAAA", WRAP_2026),
+            Moment { millis: WRAP_2026, counter: 1 }
+        );
+        assert_eq!(session("ses_e1f6df0a7ffeAAAAAAAAAAAAAA", 1_794_769_031_000).millis, 1_794_769_031_000);
+    }
+
+    #[test]
+    fn generated_ids_have_the_shape_of_the_real_ones() {
+        let mut ids = IdGenerator::new();
+        assert_eq!(ids.message(1_794_769_031_000, [0; 14]).as_str(), "msg_1e0920f5800100000000000000");
+        assert_eq!(ids.part(1_794_769_031_000, [61; 14]).as_str(), "prt_1e0920f58002zzzzzzzzzzzzzz");
+        assert_eq!(ids.session(1_794_769_031_001, [10; 14]).as_str(), "ses_e1f6df0a6ffeAAAAAAAAAAAAAA");
+    }
+
+    #[test]
+    fn the_grammar_keeps_paths_and_queries_safe() {
+        for good in
+            ["ses_1", "session_44c5abc15ffe", "part_02bbb", "msg_01abc123", "ses_4afbda00cffeVl5YERm4op7JEG"]
+        {
+            assert!(SessionId::parse(good).is_ok(), "{good}");
+        }
+        let long = format!("ses_{}", "a".repeat(65));
+        for bad in [
+            "",
+            "ses",
+            "ses_",
+            "_1",
+            "s_1",
+            "SES_1",
+            "ses_../x",
+            "../../x",
+            "ses_1/2",
+            "ses_1.json",
+            "ses_ü",
+            "ses_1\0",
+            "ses_1\n",
+            &long,
+        ] {
+            assert!(SessionId::parse(bad).is_err(), "{bad:?}");
+        }
+        for good in ["global", "486ce75a8fddd4372018ab816ac62d8004dc52fd", "home-dev-shop"] {
+            assert!(ProjectId::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", "a/b", "a.b", "a b", &"a".repeat(65)] {
+            assert!(ProjectId::parse(bad).is_err(), "{bad:?}");
+        }
+        let error = SessionId::parse("../../x").unwrap_err().to_string();
+        assert!(error.contains("../../x") && error.contains("a session id"), "{error}");
+    }
+
+    #[test]
+    fn more_than_4095_ids_in_a_millisecond_stay_in_order() {
+        let mut ids = IdGenerator::new();
+        let made: Vec<_> = (0..10_000).map(|_| ids.part(1_770_000_000_000, [7; 14])).collect();
+        let moments: Vec<_> = made.iter().map(|id| id.moment(1_770_000_000_000).unwrap()).collect();
+        assert!(moments.is_sorted());
+        assert_eq!(moments[0], Moment { millis: 1_770_000_000_000, counter: 1 });
+    }
+
+    /// Times between 2022 and 2032: three wraps lie inside.
+    fn any_time() -> impl Strategy<Value = Millis> {
+        1_649_300_000_000i64..1_960_000_000_000
+    }
+
+    /// Times around either wrap.
+    fn near_a_wrap() -> impl Strategy<Value = Millis> {
+        (prop_oneof![Just(WRAP_2026), Just(WRAP_2028)], -5_000_000_000i64..5_000_000_000)
+            .prop_map(|(wrap, off)| wrap + off)
+    }
+
+    proptest! {
+        #[test]
+        fn the_time_comes_back_with_any_reference_within_397_days(
+            millis in any_time(), off in -34_300_000_000i64..34_300_000_000, entropy: Entropy,
+        ) {
+            let mut ids = IdGenerator::new();
+            let moment = Moment { millis, counter: 1 };
+            prop_assert_eq!(ids.message(millis, entropy).moment(millis + off), Some(moment));
+            prop_assert_eq!(IdGenerator::new().session(millis, entropy).moment(millis + off), Some(moment));
+        }
+
+        /// Inside an era the order is exactly the one OpenCode gets from comparing strings.
+        #[test]
+        fn inside_an_era_the_order_is_the_strings_order(
+            era in 24i64..28, a in 0..ERA_MILLIS, b in 0..ERA_MILLIS, entropy_a: Entropy, entropy_b: Entropy,
+        ) {
+            let (a, b) = (era * ERA_MILLIS + a, era * ERA_MILLIS + b);
+            let mut ids = IdGenerator::new();
+            let (first, second) = (ids.message(a, entropy_a), ids.message(b, entropy_b));
+            let key = |id: &MessageId, at| (id.moment(at).unwrap(), id.as_str().to_owned());
+            prop_assert_eq!(key(&first, a).cmp(&key(&second, b)), first.as_str().cmp(second.as_str()));
+            let (first, second) = (ids.session(a, entropy_a), ids.session(b, entropy_b));
+            let key = |id: &SessionId, at| (std::cmp::Reverse(id.moment(at).unwrap()), id.as_str().to_owned());
+            prop_assert_eq!(key(&first, a).cmp(&key(&second, b)), first.as_str().cmp(second.as_str()));
+        }
+
+        /// Across a wrap it is chronological, where comparing strings would not be.
+        #[test]
+        fn across_a_wrap_the_order_is_chronological(a in near_a_wrap(), b in near_a_wrap(), entropy: Entropy) {
+            prop_assume!(a != b);
+            let mut ids = IdGenerator::new();
+            let (first, second) = (ids.message(a, entropy), ids.message(b, entropy));
+            prop_assert_eq!(first.moment(a).cmp(&second.moment(b)), a.cmp(&b));
+            let (first, second) = (ids.session(a, entropy), ids.session(b, entropy));
+            prop_assert_eq!(first.moment(a).cmp(&second.moment(b)), a.cmp(&b));
+        }
+
+        #[test]
+        fn no_string_makes_the_parsers_panic(text: String) {
+            if let Ok(id) = SessionId::parse(&text) {
+                prop_assert_eq!(id.as_str(), &text);
+                for reference in [0, Millis::MIN, Millis::MAX] {
+                    id.moment(reference);
+                }
+            }
+            let _ = ProjectId::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Writing JSON as `JSON.stringify` does: number and string forms, indentation, order of keys.
+
+use std::collections::HashMap;
+
+use super::node::{Items, Members};
+use super::{Kind, Node, Text};
+
+/// Deeper than this, lines are no longer broken: each level costs two spaces on every line below it, so that 100,000
+/// brackets would otherwise become 20 GB.
+const MAX_INDENTED: usize = 200;
+
+/// The two layouts OpenCode writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// `JSON.stringify(value)`.
+    Compact,
+    /// `JSON.stringify(value, null, 2)`.
+    Pretty,
+}
+
+/// A value that can be written as JavaScript would write it.
+pub trait ToJs {
+    /// Writes the value.
+    fn write_js(&self, writer: &mut JsWriter);
+
+    /// Whether the value is `undefined`: as a member it is then left out.
+    fn is_absent(&self) -> bool {
+        false
+    }
+}
+
+/// Writes JSON text in JavaScript's form.
+#[derive(Debug)]
+pub struct JsWriter {
+    out: Vec<u8>,
+    style: Style,
+    depth: usize,
+    /// Whether the innermost open container already has a member.
+    filled: bool,
+    order: KeyOrder,
+}
+
+/// In which order [`JsWriter::node`] gives the members of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeyOrder {
+    JavaScript,
+    /// By key, so that two texts of one value become the same text.
+    Sorted,
+}
+
+impl JsWriter {
+    /// A writer whose text starts at nesting level `depth` of some document.
+    pub fn new(style: Style, depth: usize) -> JsWriter {
+        JsWriter { out: Vec::new(), style, depth, filled: false, order: KeyOrder::JavaScript }
+    }
+
+    /// `value` as a whole document.
+    pub fn document(style: Style, value: &dyn ToJs) -> Vec<u8> {
+        let mut writer = JsWriter::new(style, 0);
+        value.write_js(&mut writer);
+        writer.finish()
+    }
+
+    /// One text for all texts of the same value.
+    pub(super) fn canonical(node: Node<'_>) -> Vec<u8> {
+        let mut writer = JsWriter::new(Style::Compact, 0);
+        writer.order = KeyOrder::Sorted;
+        writer.node(node);
+        writer.finish()
+    }
+
+    /// The text written.
+    pub fn finish(self) -> Vec<u8> {
+        self.out
+    }
+
+    /// Takes what has been written so far, so that a long document can be passed on in pieces.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Writes an object whose members `fill` writes with [`JsWriter::member`].
+    pub fn object(&mut self, fill: impl FnOnce(&mut JsWriter)) {
+        self.container(b'{', b'}', fill);
+    }
+
+    /// Writes an array whose items `fill` writes with [`JsWriter::item`].
+    pub fn array(&mut self, fill: impl FnOnce(&mut JsWriter)) {
+        self.container(b'[', b']', fill);
+    }
+
+    /// Writes one member, or nothing if the value is absent.
+    pub fn member(&mut self, key: &str, value: &(impl ToJs + ?Sized)) {
+        if !value.is_absent() {
+            self.key(key);
+            value.write_js(self);
+        }
+    }
+
+    /// Starts a member whose value is written next.
+    pub fn key(&mut self, key: &str) {
+        self.separate();
+        self.text(&Text::from(key));
+        self.colon();
+    }
+
+    /// Writes one item.
+    pub fn item(&mut self, value: &(impl ToJs + ?Sized)) {
+        self.separate();
+        value.write_js(self);
+    }
+
+    /// Writes a string.
+    pub fn text(&mut self, text: &Text<'_>) {
+        text.write_js(&mut self.out);
+    }
+
+    /// Writes a number; what JSON cannot say becomes `null`, as in JavaScript.
+    pub fn number(&mut self, number: f64) {
+        if number.is_finite() {
+            self.out.extend_from_slice(ryu_js::Buffer::new().format_finite(number).as_bytes());
+        } else {
+            self.out.extend_from_slice(b"null");
+        }
+    }
+
+    /// Writes `true` or `false`.
+    pub fn bool(&mut self, value: bool) {
+        self.out.extend_from_slice(if value { b"true" } else { b"false" });
+    }
+
+    /// Writes a value of another document as `JSON.stringify(JSON.parse(…))` would: keys that look like array indices
+    /// first, of duplicates the last at the place of the first, numbers and escapes in their normal form.
+    ///
+    /// Iterative, because a stored value may nest deeper than any stack.
+    pub fn node(&mut self, node: Node<'_>) {
+        let mut open: Vec<Open<'_>> = Vec::new();
+        let mut value = node;
+        loop {
+            match value.kind() {
+                Kind::Object => open.push(self.enter(b'{', Rest::of_object(value, self.order))),
+                Kind::Array => open.push(self.enter(b'[', Rest::Items(value.items()))),
+                Kind::String => self.text(&value.as_text().unwrap_or(Text::from(""))),
+                Kind::Number => self.number_token(value.raw()),
+                Kind::Bool | Kind::Null => self.out.extend_from_slice(value.raw().as_bytes()),
+            }
+            value = loop {
+                let Some(innermost) = open.last_mut() else { return };
+                let next = match &mut innermost.rest {
+                    Rest::Members(members) => members.next().map(|(key, value)| (Some(key), value)),
+                    Rest::Ordered(members) => members.next().map(|(key, value)| (Some(key), value)),
+                    Rest::Items(items) => items.next().map(|item| (None, item)),
+                };
+                match next {
+                    Some((key, value)) => {
+                        self.separate();
+                        if let Some(key) = key {
+                            self.text(&key);
+                            self.colon();
+                        }
+                        break value;
+                    }
+                    None => {
+                        let closing = if matches!(innermost.rest, Rest::Items(_)) { b']' } else { b'}' };
+                        let filled_before = innermost.filled_before;
+                        open.pop();
+                        self.leave(closing, filled_before);
+                    }
+                }
+            };
+        }
+    }
+
+    fn enter<'a>(&mut self, opening: u8, rest: Rest<'a>) -> Open<'a> {
+        let filled_before = self.filled;
+        self.out.push(opening);
+        self.depth += 1;
+        self.filled = false;
+        Open { rest, filled_before }
+    }
+
+    fn leave(&mut self, closing: u8, filled_before: bool) {
+        self.depth -= 1;
+        if self.filled {
+            self.line();
+        }
+        self.out.push(closing);
+        self.filled = filled_before;
+    }
+
+    fn container(&mut self, opening: u8, closing: u8, fill: impl FnOnce(&mut JsWriter)) {
+        let filled_before = self.filled;
+        self.out.push(opening);
+        self.depth += 1;
+        self.filled = false;
+        fill(self);
+        self.leave(closing, filled_before);
+    }
+
+    fn separate(&mut self) {
+        if self.filled {
+            self.out.push(b',');
+        }
+        self.filled = true;
+        self.line();
+    }
+
+    fn line(&mut self) {
+        if self.style == Style::Pretty && self.depth <= MAX_INDENTED {
+            self.out.push(b'\n');
+            self.out.resize(self.out.len() + 2 * self.depth, b' ');
+        }
+    }
+
+    fn colon(&mut self) {
+        self.out.extend_from_slice(if self.style == Style::Pretty { b": " } else { b":" });
+    }
+
+    fn number_token(&mut self, token: &str) {
+        // Up to 15 digits an integer is exact and already in JavaScript's form.
+        let plain_integer =
+            token.len() <= 15 && token != "-0" && token.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+        if plain_integer {
+            self.out.extend_from_slice(token.as_bytes());
+            return;
+        }
+        let number: f64 = token.parse().unwrap_or(f64::NAN);
+        if self.order == KeyOrder::Sorted && !number.is_finite() {
+            // JavaScript would say null here; two values that differ must not become one.
+            self.out.extend_from_slice(token.as_bytes());
+        } else {
+            self.number(number);
+        }
+    }
+}
+
+/// A container being written by [`JsWriter::node`].
+struct Open<'a> {
+    rest: Rest<'a>,
+    filled_before: bool,
+}
+
+enum Rest<'a> {
+    Members(Members<'a>),
+    Ordered(std::vec::IntoIter<(Text<'a>, Node<'a>)>),
+    Items(Items<'a>),
+}
+
+impl<'a> Rest<'a> {
+    fn of_object(object: Node<'a>, order: KeyOrder) -> Rest<'a> {
+        if order == KeyOrder::JavaScript && !has_odd_keys(object) {
+            return Rest::Members(object.members());
+        }
+        let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+        let mut members: Vec<(Text<'_>, Node<'_>)> = Vec::new();
+        for (key, value) in object.members() {
+            let place = *places.entry(key.to_wtf8().into_owned()).or_insert(members.len());
+            if place == members.len() {
+                members.push((key, value));
+            } else {
+                members[place].1 = value;
+            }
+        }
+        match order {
+            KeyOrder::JavaScript => {
+                members.sort_by_key(|(key, _)| array_index(key).map_or((1, 0), |index| (0, index)));
+            }
+            KeyOrder::Sorted => members.sort_by(|(a, _), (b, _)| a.to_wtf8().cmp(&b.to_wtf8())),
+        }
+        Rest::Ordered(members.into_iter())
+    }
+}
+
+/// Whether an object has a duplicate key or one that looks like an array index. Nearly none has.
+fn has_odd_keys(object: Node<'_>) -> bool {
+    const FEW: usize = 24;
+    let mut few: [&str; FEW] = [""; FEW];
+    let mut many = std::collections::HashSet::new();
+    let mut members = object.members();
+    let mut count = 0;
+    while let Some((key, _)) = members.next_nodes() {
+        let raw = key.raw();
+        // A digit after the quote may start an array index; a backslash may hide a duplicate.
+        if raw.as_bytes()[1].is_ascii_digit() || raw.contains('\\') {
+            return true;
+        }
+        let repeated = if count < FEW {
+            let repeated = few[..count].contains(&raw);
+            few[count] = raw;
+            repeated
+        } else {
+            if many.is_empty() {
+                many.extend(few);
+            }
+            !many.insert(raw)
+        };
+        if repeated {
+            return true;
+        }
+        count += 1;
+    }
+    false
+}
+
+fn array_index(key: &Text<'_>) -> Option<u32> {
+    let key = key.to_str();
+    let canonical = key.len() == 1 || !key.starts_with('0');
+    let index = key.parse::<u32>().ok()?;
+    (canonical && index != u32::MAX && !key.starts_with('+')).then_some(index)
+}
+
+impl ToJs for Node<'_> {
+    fn write_js(&self, writer: &mut JsWriter) {
+        writer.node(*self);
+    }
+}
+
+impl ToJs for Text<'_> {
+    fn write_js(&self, writer: &mut JsWriter) {
+        writer.text(self);
+    }
+}
+
+impl ToJs for str {
+    fn write_js(&self, writer: &mut JsWriter) {
+        writer.text(&Text::from(self));
+    }
+}
+
+impl ToJs for f64 {
+    fn write_js(&self, writer: &mut JsWriter) {
+        writer.number(*self);
+    }
+}
+
+impl ToJs for bool {
+    fn write_js(&self, writer: &mut JsWriter) {
+        writer.bool(*self);
+    }
+}
+
+impl<T: ToJs> ToJs for Vec<T> {
+    fn write_js(&self, writer: &mut JsWriter) {
+        writer.array(|writer| self.iter().for_each(|item| writer.item(item)));
+    }
+}
+
+impl<T: ToJs> ToJs for Option<T> {
+    fn write_js(&self, writer: &mut JsWriter) {
+        match self {
+            Some(value) => value.write_js(writer),
+            None => writer.out.extend_from_slice(b"null"),
+        }
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+impl<T: ToJs + ?Sized> ToJs for &T {
+    fn write_js(&self, writer: &mut JsWriter) {
+        T::write_js(self, writer);
+    }
+
+    fn is_absent(&self) -> bool {
+        T::is_absent(self)
+    }
+}

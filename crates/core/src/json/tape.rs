@@ -1,0 +1,270 @@
+//! The scanner: one iterative pass that checks a text and records where each value stands.
+
+use super::{JsonError, JsonErrorKind};
+
+/// Where every value of a checked text begins and ends.
+///
+/// Entries stand in text order. A container is followed by its contents (for an object key, value, key, value …) and
+/// knows the entry after them, so a reader steps over a megabyte of nested metadata at the cost of one lookup.
+#[derive(Debug, Clone)]
+pub struct Tape {
+    pub(super) entries: Box<[Entry]>,
+}
+
+/// One key or value: its bytes (a string with its quotes) and the entry that follows it and all it contains.
+///
+/// 32 bits each: a document is limited to [`Tape::MAX_BYTES`], and half the memory means half the cache misses.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) start: u32,
+    pub(super) end: u32,
+    pub(super) next: u32,
+}
+
+impl Tape {
+    /// Deeper texts are refused: nothing writes them, and the scanner's own stack must stay bounded.
+    pub const MAX_DEPTH: usize = 1_000_000;
+    /// Longer texts are refused.
+    pub const MAX_BYTES: usize = 1 << 30;
+
+    /// Checks that `text` is one JSON document. A leading byte order mark is accepted.
+    pub fn scan(text: &str) -> Result<Tape, JsonError> {
+        let bytes = text.as_bytes();
+        if bytes.len() > Tape::MAX_BYTES {
+            return Err(JsonError::at(JsonErrorKind::TooLarge, bytes, 0));
+        }
+        let mut scanner = Scanner { bytes, at: 0, entries: Vec::new(), open: Vec::new() };
+        match scanner.document() {
+            Ok(()) => Ok(Tape { entries: scanner.entries.into_boxed_slice() }),
+            Err(kind) => Err(JsonError::at(kind, bytes, scanner.at)),
+        }
+    }
+}
+
+struct Scanner<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    entries: Vec<Entry>,
+    /// The containers that are still open, as indices into `entries`: the stack that recursion would have used.
+    open: Vec<u32>,
+}
+
+type Step = Result<(), JsonErrorKind>;
+
+impl Scanner<'_> {
+    fn document(&mut self) -> Step {
+        if self.bytes.starts_with(b"\xef\xbb\xbf") {
+            self.at = 3;
+        }
+        self.space();
+        if self.peek().is_none() {
+            return Err(JsonErrorKind::Empty);
+        }
+        loop {
+            self.value()?;
+            if self.close()? {
+                break;
+            }
+        }
+        self.space();
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(JsonErrorKind::Trailing),
+        }
+    }
+
+    /// Scans values, going down into containers, until one is complete.
+    fn value(&mut self) -> Step {
+        loop {
+            self.space();
+            let start = self.at;
+            let Some(byte) = self.peek() else { return Err(JsonErrorKind::Cut(self.place())) };
+            match byte {
+                b'{' | b'[' => {
+                    if self.open.len() >= Tape::MAX_DEPTH {
+                        return Err(JsonErrorKind::TooDeep);
+                    }
+                    self.open.push(self.entries.len() as u32);
+                    self.push(start, start);
+                    self.at += 1;
+                    self.space();
+                    match (byte, self.peek()) {
+                        (b'{', Some(b'}')) | (b'[', Some(b']')) => return Ok(()),
+                        (b'{', _) => self.key()?,
+                        _ => {}
+                    }
+                    continue;
+                }
+                b'"' => self.string()?,
+                b'-' | b'0'..=b'9' => self.number()?,
+                b't' => self.word(b"true")?,
+                b'f' => self.word(b"false")?,
+                b'n' => self.word(b"null")?,
+                found => return Err(JsonErrorKind::Unexpected { wanted: "a value", found }),
+            }
+            self.push(start, self.at);
+            return Ok(());
+        }
+    }
+
+    /// After a complete value: closes what ends here and moves to the next member. True when the document is over.
+    fn close(&mut self) -> Result<bool, JsonErrorKind> {
+        while let Some(&container) = self.open.last() {
+            let is_object = self.bytes[self.entries[container as usize].start as usize] == b'{';
+            self.space();
+            let Some(byte) = self.peek() else { return Err(JsonErrorKind::Cut(self.place())) };
+            match byte {
+                b',' => {
+                    self.at += 1;
+                    if is_object {
+                        self.space();
+                        self.key()?;
+                    }
+                    return Ok(false);
+                }
+                b'}' if is_object => {}
+                b']' if !is_object => {}
+                found => {
+                    let wanted = if is_object { "`,` or `}`" } else { "`,` or `]`" };
+                    return Err(JsonErrorKind::Unexpected { wanted, found });
+                }
+            }
+            self.at += 1;
+            self.open.pop();
+            let next = self.entries.len() as u32;
+            let entry = &mut self.entries[container as usize];
+            entry.end = self.at as u32;
+            entry.next = next;
+        }
+        Ok(true)
+    }
+
+    fn key(&mut self) -> Step {
+        let start = self.at;
+        match self.peek() {
+            Some(b'"') => self.string()?,
+            Some(found) => return Err(JsonErrorKind::Unexpected { wanted: "a key", found }),
+            None => return Err(JsonErrorKind::Cut("an object")),
+        }
+        self.push(start, self.at);
+        self.space();
+        match self.peek() {
+            Some(b':') => self.at += 1,
+            Some(found) => return Err(JsonErrorKind::Unexpected { wanted: "`:`", found }),
+            None => return Err(JsonErrorKind::Cut("an object")),
+        }
+        Ok(())
+    }
+
+    fn string(&mut self) -> Step {
+        self.at += 1;
+        loop {
+            let rest = &self.bytes[self.at..];
+            let plain = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+            if let Some(control) = rest[..plain].iter().position(|&byte| byte < 0x20) {
+                self.at += control;
+                return Err(JsonErrorKind::Control(rest[control]));
+            }
+            self.at += plain;
+            match self.peek() {
+                None => return Err(JsonErrorKind::Cut("a string")),
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(_) => self.escape()?,
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Step {
+        match self.bytes.get(self.at + 1) {
+            None => Err(JsonErrorKind::Cut("a string")),
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                self.at += 2;
+                Ok(())
+            }
+            Some(b'u') => match self.bytes.get(self.at + 2..self.at + 6) {
+                None => Err(JsonErrorKind::Cut("a string")),
+                Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => {
+                    self.at += 6;
+                    Ok(())
+                }
+                Some(_) => Err(JsonErrorKind::BadEscape),
+            },
+            Some(_) => Err(JsonErrorKind::BadEscape),
+        }
+    }
+
+    fn number(&mut self) -> Step {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits()?,
+            _ => return Err(JsonErrorKind::BadNumber),
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        match self.peek() {
+            Some(b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'.' | b'+' | b'-') => {
+                Err(JsonErrorKind::BadNumber)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn digits(&mut self) -> Step {
+        let start = self.at;
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        if self.at == start { Err(JsonErrorKind::BadNumber) } else { Ok(()) }
+    }
+
+    fn word(&mut self, word: &'static [u8]) -> Step {
+        let rest = &self.bytes[self.at..];
+        if rest.starts_with(word) {
+            self.at += word.len();
+            Ok(())
+        } else if word.starts_with(rest) {
+            self.at = self.bytes.len();
+            Err(JsonErrorKind::Cut("a value"))
+        } else {
+            Err(JsonErrorKind::Unexpected { wanted: "a value", found: rest[0] })
+        }
+    }
+
+    fn space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn push(&mut self, start: usize, end: usize) {
+        let next = self.entries.len() as u32 + 1;
+        self.entries.push(Entry { start: start as u32, end: end as u32, next });
+    }
+
+    fn place(&self) -> &'static str {
+        match self.open.last().map(|&container| self.bytes[self.entries[container as usize].start as usize]) {
+            Some(b'{') => "an object",
+            Some(_) => "an array",
+            None => "a value",
+        }
+    }
+}

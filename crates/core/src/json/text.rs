@@ -1,0 +1,246 @@
+//! A JSON string as it stands in its document.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// A string, borrowed from its document or made in Rust.
+///
+/// JavaScript strings are UTF-16 and may hold half a surrogate pair, which no Rust string can. A `Text` from a
+/// document therefore keeps the escaped form and decodes when asked: [`Text::to_str`] for reading (what cannot be
+/// said in UTF-8 becomes U+FFFD), [`Text::to_wtf8`] where two texts must be told apart exactly.
+#[derive(Clone)]
+pub struct Text<'a>(Form<'a>);
+
+#[derive(Clone)]
+enum Form<'a> {
+    Plain(Cow<'a, str>),
+    /// What stands between the quotes, with at least one `\`. Checked by the scanner.
+    Escaped(&'a str),
+}
+
+impl<'a> Text<'a> {
+    /// From what stands between the quotes of a scanned string.
+    pub(super) fn from_scanned(inner: &'a str) -> Text<'a> {
+        if memchr::memchr(b'\\', inner.as_bytes()).is_some() {
+            Text(Form::Escaped(inner))
+        } else {
+            Text(Form::Plain(Cow::Borrowed(inner)))
+        }
+    }
+
+    /// The text for reading, a lone surrogate shown as U+FFFD.
+    pub fn to_str(&self) -> Cow<'a, str> {
+        match &self.0 {
+            Form::Plain(plain) => plain.clone(),
+            Form::Escaped(escaped) => {
+                let mut decoded = String::with_capacity(escaped.len());
+                for unit in Units(escaped) {
+                    match unit {
+                        Unit::Run(run) => decoded.push_str(run),
+                        Unit::Char(c) => decoded.push(c),
+                        Unit::Surrogate(_) => decoded.push(char::REPLACEMENT_CHARACTER),
+                    }
+                }
+                Cow::Owned(decoded)
+            }
+        }
+    }
+
+    /// The text exactly: UTF-8, with lone surrogates in the three bytes UTF-8 would use if it allowed them.
+    pub fn to_wtf8(&self) -> Cow<'_, [u8]> {
+        match &self.0 {
+            Form::Plain(plain) => Cow::Borrowed(plain.as_bytes()),
+            Form::Escaped(escaped) => {
+                let mut decoded = Vec::with_capacity(escaped.len());
+                for unit in Units(escaped) {
+                    match unit {
+                        Unit::Run(run) => decoded.extend_from_slice(run.as_bytes()),
+                        Unit::Char(c) => decoded.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+                        Unit::Surrogate(unit) => decoded.extend_from_slice(&[
+                            0xed,
+                            0x80 | (unit >> 6 & 0x3f) as u8,
+                            0x80 | (unit & 0x3f) as u8,
+                        ]),
+                    }
+                }
+                Cow::Owned(decoded)
+            }
+        }
+    }
+
+    /// The same text, owned.
+    pub fn into_owned(self) -> Text<'static> {
+        match self.0 {
+            Form::Plain(plain) => Text(Form::Plain(Cow::Owned(plain.into_owned()))),
+            Form::Escaped(_) => Text(Form::Plain(Cow::Owned(self.to_str().into_owned()))),
+        }
+    }
+
+    /// Length in UTF-16 units: what JavaScript calls `length`.
+    pub fn utf16_len(&self) -> usize {
+        match &self.0 {
+            Form::Plain(plain) => plain.encode_utf16().count(),
+            Form::Escaped(escaped) => Units(escaped)
+                .map(|unit| match unit {
+                    Unit::Run(run) => run.encode_utf16().count(),
+                    Unit::Char(c) => c.len_utf16(),
+                    Unit::Surrogate(_) => 1,
+                })
+                .sum(),
+        }
+    }
+
+    /// Whether the text has no characters.
+    pub fn is_empty(&self) -> bool {
+        match &self.0 {
+            Form::Plain(plain) => plain.is_empty(),
+            Form::Escaped(_) => false,
+        }
+    }
+
+    /// Writes the text as `JSON.stringify` would, quotes included.
+    pub(super) fn write_js(&self, out: &mut Vec<u8>) {
+        out.push(b'"');
+        match &self.0 {
+            Form::Plain(plain) => write_run(plain, out),
+            Form::Escaped(escaped) => {
+                for unit in Units(escaped) {
+                    match unit {
+                        Unit::Run(run) => write_run(run, out),
+                        Unit::Char(c) => write_run(c.encode_utf8(&mut [0; 4]), out),
+                        Unit::Surrogate(unit) => out.extend_from_slice(format!("\\u{unit:04x}").as_bytes()),
+                    }
+                }
+            }
+        }
+        out.push(b'"');
+    }
+}
+
+/// Writes characters with the escapes JavaScript uses, and no others.
+fn write_run(run: &str, out: &mut Vec<u8>) {
+    let bytes = run.as_bytes();
+    let mut plain_from = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        let escape: &[u8] = match byte {
+            b'"' => b"\\\"",
+            b'\\' => b"\\\\",
+            0x20.. => continue,
+            0x08 => b"\\b",
+            b'\t' => b"\\t",
+            b'\n' => b"\\n",
+            0x0c => b"\\f",
+            b'\r' => b"\\r",
+            control => {
+                out.extend_from_slice(&bytes[plain_from..at]);
+                out.extend_from_slice(format!("\\u{control:04x}").as_bytes());
+                plain_from = at + 1;
+                continue;
+            }
+        };
+        out.extend_from_slice(&bytes[plain_from..at]);
+        out.extend_from_slice(escape);
+        plain_from = at + 1;
+    }
+    out.extend_from_slice(&bytes[plain_from..]);
+}
+
+/// The pieces of an escaped string: runs without escapes, and what each escape stands for.
+struct Units<'a>(&'a str);
+
+enum Unit<'a> {
+    Run(&'a str),
+    Char(char),
+    Surrogate(u16),
+}
+
+impl<'a> Iterator for Units<'a> {
+    type Item = Unit<'a>;
+
+    fn next(&mut self) -> Option<Unit<'a>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let run = memchr::memchr(b'\\', self.0.as_bytes()).unwrap_or(self.0.len());
+        if run > 0 {
+            let (head, tail) = self.0.split_at(run);
+            self.0 = tail;
+            return Some(Unit::Run(head));
+        }
+        let escape = self.0.as_bytes().get(1).copied().unwrap_or(b'\\');
+        if escape != b'u' {
+            self.0 = self.0.get(2..).unwrap_or("");
+            return Some(Unit::Char(match escape {
+                b'b' => '\u{8}',
+                b'f' => '\u{c}',
+                b'n' => '\n',
+                b'r' => '\r',
+                b't' => '\t',
+                other => char::from(other),
+            }));
+        }
+        let first = code_unit(self.0);
+        self.0 = self.0.get(6..).unwrap_or("");
+        if let 0xd800..=0xdbff = first
+            && self.0.starts_with("\\u")
+            && let low @ 0xdc00..=0xdfff = code_unit(self.0)
+        {
+            self.0 = self.0.get(6..).unwrap_or("");
+            let pair = 0x10000 + ((u32::from(first) & 0x3ff) << 10 | u32::from(low) & 0x3ff);
+            return Some(Unit::Char(char::from_u32(pair).unwrap_or(char::REPLACEMENT_CHARACTER)));
+        }
+        Some(match char::from_u32(u32::from(first)) {
+            Some(c) => Unit::Char(c),
+            None => Unit::Surrogate(first),
+        })
+    }
+}
+
+/// The four hexadecimal digits after `\u`, which the scanner has checked.
+fn code_unit(escaped: &str) -> u16 {
+    escaped.get(2..6).and_then(|digits| u16::from_str_radix(digits, 16).ok()).unwrap_or(0xfffd)
+}
+
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Text<'a> {
+        Text(Form::Plain(Cow::Borrowed(text)))
+    }
+}
+
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        Text(Form::Plain(Cow::Owned(text)))
+    }
+}
+
+impl PartialEq for Text<'_> {
+    fn eq(&self, other: &Text<'_>) -> bool {
+        self.to_wtf8() == other.to_wtf8()
+    }
+}
+
+impl Eq for Text<'_> {}
+
+impl PartialEq<str> for Text<'_> {
+    fn eq(&self, other: &str) -> bool {
+        *self.to_wtf8() == *other.as_bytes()
+    }
+}
+
+impl PartialEq<&str> for Text<'_> {
+    fn eq(&self, other: &&str) -> bool {
+        self == *other
+    }
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.to_str())
+    }
+}
+
+impl fmt::Debug for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.to_str(), f)
+    }
+}
