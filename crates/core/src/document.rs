@@ -68,6 +68,11 @@ impl Document {
         self.text.into_bytes()
     }
 
+    /// A hash of the bytes, to recognise them by.
+    pub fn hash(&self) -> ContentHash {
+        ContentHash::of(self.bytes())
+    }
+
     /// The outermost value.
     pub fn root(&self) -> Node<'_> {
         Node::root(&self.text, &self.tape)
@@ -112,6 +117,45 @@ impl ToJs for Document {
     fn write_js(&self, writer: &mut JsWriter) {
         writer.node(self.root());
     }
+}
+
+/// The hash of a document's bytes (BLAKE3).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ContentHash([u8; 32]);
+
+impl ContentHash {
+    /// The hash of `bytes`.
+    pub fn of(bytes: &[u8]) -> ContentHash {
+        ContentHash(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// From 64 hexadecimal digits.
+    pub fn from_hex(hex: &str) -> Option<ContentHash> {
+        blake3::Hash::from_hex(hex).ok().map(|hash| ContentHash(*hash.as_bytes()))
+    }
+}
+
+impl std::fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
+    }
+}
+
+impl std::fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// A document as a home holds it.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// Which entity it describes.
+    pub key: Key,
+    /// What it says.
+    pub document: Document,
+    /// Where it is, for people: a path inside the home.
+    pub place: String,
 }
 
 /// Which entity a document describes.

@@ -2,10 +2,12 @@
 //!
 //! Pure: no input or output, no clock, no randomness. Everything that touches a disk is in the crate `annals`.
 
+pub mod change;
 pub mod document;
 pub mod id;
 pub mod json;
 pub mod lens;
 
-pub use document::{Document, Key};
+pub use change::{Change, Expected, Transaction};
+pub use document::{ContentHash, Document, Key, Stored};
 pub use id::{Millis, Moment};

@@ -8,7 +8,7 @@ use crate::json::{Node, Text};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message<'a> {
     /// A prompt.
-    User(UserMessage<'a>),
+    User(Box<UserMessage<'a>>),
     /// One model call; several answer one prompt. Documents without a known role are read as this.
     Assistant(Box<AssistantMessage<'a>>),
 }
@@ -40,7 +40,7 @@ impl Default for Message<'_> {
 impl<'a> Lens<'a> for Message<'a> {
     fn look(node: Node<'a>) -> Option<Self> {
         match node.get("role").and_then(Node::as_text) {
-            Some(role) if role == "user" => Some(Message::User(UserMessage::look(node)?)),
+            Some(role) if role == "user" => Some(Message::User(Box::new(UserMessage::look(node)?))),
             _ => Some(Message::Assistant(Box::new(AssistantMessage::look(node)?))),
         }
     }
