@@ -160,7 +160,6 @@ pub struct Stored {
 
 /// Which entity a document describes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Key {
     /// A project record.
     Project(ProjectId),

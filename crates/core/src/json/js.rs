@@ -35,8 +35,8 @@ pub struct JsWriter {
     out: Vec<u8>,
     style: Style,
     depth: usize,
-    /// Whether the innermost open container already has a member.
-    filled: bool,
+    /// Of each open container, whether it already has a member.
+    filled: Vec<bool>,
     order: KeyOrder,
 }
 
@@ -51,7 +51,7 @@ enum KeyOrder {
 impl JsWriter {
     /// A writer whose text starts at nesting level `depth` of some document.
     pub fn new(style: Style, depth: usize) -> JsWriter {
-        JsWriter { out: Vec::new(), style, depth, filled: false, order: KeyOrder::JavaScript }
+        JsWriter { out: Vec::new(), style, depth, filled: Vec::new(), order: KeyOrder::JavaScript }
     }
 
     /// `value` as a whole document.
@@ -81,12 +81,33 @@ impl JsWriter {
 
     /// Writes an object whose members `fill` writes with [`JsWriter::member`].
     pub fn object(&mut self, fill: impl FnOnce(&mut JsWriter)) {
-        self.container(b'{', b'}', fill);
+        self.begin(b'{');
+        fill(self);
+        self.end(b'}');
     }
 
     /// Writes an array whose items `fill` writes with [`JsWriter::item`].
     pub fn array(&mut self, fill: impl FnOnce(&mut JsWriter)) {
-        self.container(b'[', b']', fill);
+        self.begin(b'[');
+        fill(self);
+        self.end(b']');
+    }
+
+    /// Opens an object or array (`{` or `[`) that [`JsWriter::end`] closes, for documents too long to be written in one
+    /// go.
+    pub fn begin(&mut self, opening: u8) {
+        self.out.push(opening);
+        self.depth += 1;
+        self.filled.push(false);
+    }
+
+    /// Closes the innermost open object or array with its bracket.
+    pub fn end(&mut self, closing: u8) {
+        self.depth -= 1;
+        if self.filled.pop() == Some(true) {
+            self.line();
+        }
+        self.out.push(closing);
     }
 
     /// Writes one member, or nothing if the value is absent.
@@ -102,6 +123,11 @@ impl JsWriter {
         self.separate();
         self.text(&Text::from(key));
         self.colon();
+    }
+
+    /// Starts an item whose value is written next.
+    pub fn next_item(&mut self) {
+        self.separate();
     }
 
     /// Writes one item.
@@ -134,74 +160,51 @@ impl JsWriter {
     ///
     /// Iterative, because a stored value may nest deeper than any stack.
     pub fn node(&mut self, node: Node<'_>) {
-        let mut open: Vec<Open<'_>> = Vec::new();
+        let mut open: Vec<Rest<'_>> = Vec::new();
         let mut value = node;
         loop {
             match value.kind() {
-                Kind::Object => open.push(self.enter(b'{', Rest::of_object(value, self.order))),
-                Kind::Array => open.push(self.enter(b'[', Rest::Items(value.items()))),
+                Kind::Object => {
+                    self.begin(b'{');
+                    open.push(Rest::of_object(value, self.order));
+                }
+                Kind::Array => {
+                    self.begin(b'[');
+                    open.push(Rest::Items(value.items()));
+                }
                 Kind::String => self.text(&value.as_text().unwrap_or(Text::from(""))),
                 Kind::Number => self.number_token(value.raw()),
                 Kind::Bool | Kind::Null => self.out.extend_from_slice(value.raw().as_bytes()),
             }
             value = loop {
                 let Some(innermost) = open.last_mut() else { return };
-                let next = match &mut innermost.rest {
-                    Rest::Members(members) => members.next().map(|(key, value)| (Some(key), value)),
-                    Rest::Ordered(members) => members.next().map(|(key, value)| (Some(key), value)),
-                    Rest::Items(items) => items.next().map(|item| (None, item)),
+                let (next, closing) = match innermost {
+                    Rest::Members(members) => (members.next().map(|(key, value)| (Some(key), value)), b'}'),
+                    Rest::Ordered(members) => (members.next().map(|(key, value)| (Some(key), value)), b'}'),
+                    Rest::Items(items) => (items.next().map(|item| (None, item)), b']'),
                 };
-                match next {
-                    Some((key, value)) => {
-                        self.separate();
-                        if let Some(key) = key {
-                            self.text(&key);
-                            self.colon();
-                        }
-                        break value;
-                    }
-                    None => {
-                        let closing = if matches!(innermost.rest, Rest::Items(_)) { b']' } else { b'}' };
-                        let filled_before = innermost.filled_before;
-                        open.pop();
-                        self.leave(closing, filled_before);
-                    }
+                let Some((key, value)) = next else {
+                    open.pop();
+                    self.end(closing);
+                    continue;
+                };
+                self.separate();
+                if let Some(key) = key {
+                    self.text(&key);
+                    self.colon();
                 }
+                break value;
             };
         }
     }
 
-    fn enter<'a>(&mut self, opening: u8, rest: Rest<'a>) -> Open<'a> {
-        let filled_before = self.filled;
-        self.out.push(opening);
-        self.depth += 1;
-        self.filled = false;
-        Open { rest, filled_before }
-    }
-
-    fn leave(&mut self, closing: u8, filled_before: bool) {
-        self.depth -= 1;
-        if self.filled {
-            self.line();
-        }
-        self.out.push(closing);
-        self.filled = filled_before;
-    }
-
-    fn container(&mut self, opening: u8, closing: u8, fill: impl FnOnce(&mut JsWriter)) {
-        let filled_before = self.filled;
-        self.out.push(opening);
-        self.depth += 1;
-        self.filled = false;
-        fill(self);
-        self.leave(closing, filled_before);
-    }
-
     fn separate(&mut self) {
-        if self.filled {
-            self.out.push(b',');
+        if let Some(filled) = self.filled.last_mut() {
+            if *filled {
+                self.out.push(b',');
+            }
+            *filled = true;
         }
-        self.filled = true;
         self.line();
     }
 
@@ -234,12 +237,7 @@ impl JsWriter {
     }
 }
 
-/// A container being written by [`JsWriter::node`].
-struct Open<'a> {
-    rest: Rest<'a>,
-    filled_before: bool,
-}
-
+/// What is left to be written of an open container.
 enum Rest<'a> {
     Members(Members<'a>),
     Ordered(std::vec::IntoIter<(Text<'a>, Node<'a>)>),

@@ -9,8 +9,10 @@ use crate::json::{Node, Text};
 pub enum Message<'a> {
     /// A prompt.
     User(Box<UserMessage<'a>>),
-    /// One model call; several answer one prompt. Documents without a known role are read as this.
+    /// One model call; several answer one prompt.
     Assistant(Box<AssistantMessage<'a>>),
+    /// A role not known here, with the fields that assistants have.
+    Other(Box<AssistantMessage<'a>>),
 }
 
 impl<'a> Message<'a> {
@@ -18,7 +20,7 @@ impl<'a> Message<'a> {
     pub fn created(&self) -> Option<Millis> {
         match self {
             Message::User(user) => user.time.as_ref()?.created,
-            Message::Assistant(assistant) => assistant.time.as_ref()?.created,
+            Message::Assistant(other) | Message::Other(other) => other.time.as_ref()?.created,
         }
     }
 
@@ -26,14 +28,14 @@ impl<'a> Message<'a> {
     pub fn agent(&self) -> Option<&Text<'a>> {
         match self {
             Message::User(user) => user.agent.as_ref(),
-            Message::Assistant(assistant) => assistant.agent.as_ref().or(assistant.mode.as_ref()),
+            Message::Assistant(other) | Message::Other(other) => other.agent.as_ref().or(other.mode.as_ref()),
         }
     }
 }
 
 impl Default for Message<'_> {
     fn default() -> Self {
-        Message::Assistant(Box::default())
+        Message::Other(Box::default())
     }
 }
 
@@ -41,7 +43,8 @@ impl<'a> Lens<'a> for Message<'a> {
     fn look(node: Node<'a>) -> Option<Self> {
         match node.get("role").and_then(Node::as_text) {
             Some(role) if role == "user" => Some(Message::User(Box::new(UserMessage::look(node)?))),
-            _ => Some(Message::Assistant(Box::new(AssistantMessage::look(node)?))),
+            Some(role) if role == "assistant" => Some(Message::Assistant(Box::new(AssistantMessage::look(node)?))),
+            _ => Some(Message::Other(Box::new(AssistantMessage::look(node)?))),
         }
     }
 }

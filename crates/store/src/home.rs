@@ -1,0 +1,272 @@
+//! Homes: the places where sessions live, and what can be asked of any of them.
+
+use std::ops::ControlFlow;
+
+use annals_core::id::{Millis, Moment, ProjectId, SessionId};
+use annals_core::json::JsonError;
+use annals_core::{Key, Stored, Transaction};
+
+use crate::query::SessionQuery;
+
+pub mod opencode_dir;
+mod several;
+
+
+
+/// What every home can do: tell what is in it.
+///
+/// Reading never changes an OpenCode home and never waits for OpenCode. A document that cannot be read is quarantined:
+/// it is reported beside what could be read, and hides nothing else.
+pub trait Read: Send + Sync {
+    /// The name of the home, for people and for `--home`.
+    fn url(&self) -> String;
+
+    /// The project records.
+    fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError>;
+
+    /// The sessions a query admits, in no particular order. Reads session documents only.
+    fn sessions(&self, query: &SessionQuery) -> Result<Found<Vec<SessionRecord>>, ReadError>;
+
+    /// One session by its id.
+    fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError>;
+
+    /// The messages of a session in order, each with its parts in order, one at a time: memory stays flat however long
+    /// the session is. `visit` may stop early. Returns what was unreadable and belongs to no message that was visited.
+    fn messages(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError>;
+
+    /// One document by its key.
+    fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError>;
+
+    /// The keys of everything that belongs to a session, also of what nothing refers to any more.
+    fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError>;
+}
+
+/// A home that can be changed.
+pub trait Write: Read {
+    /// Makes all changes of a transaction, or none. When this returns without error they are on the disk.
+    fn commit(&self, transaction: Transaction) -> Result<Receipt, CommitError>;
+}
+
+/// What a commit did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receipt {
+    /// Documents written.
+    pub written: usize,
+    /// Documents deleted.
+    pub deleted: usize,
+}
+
+/// What could be read, and what could not.
+#[derive(Debug, Default)]
+pub struct Found<T> {
+    /// What could be read.
+    pub value: T,
+    /// What could not.
+    pub quarantined: Vec<Quarantined>,
+}
+
+/// A session as a home holds it.
+#[derive(Debug, Clone)]
+pub struct SessionRecord {
+    /// Its id, from where it is stored.
+    pub id: SessionId,
+    /// The project that owns it, from where it is stored: after an import the document may say otherwise.
+    pub project: ProjectId,
+    /// Its document.
+    pub stored: Stored,
+    /// The homes that hold it, the one it was read from first.
+    pub origins: Vec<String>,
+}
+
+impl SessionRecord {
+    /// When the session was made.
+    pub fn created(&self) -> Option<Millis> {
+        let session = self.stored.document.lens::<annals_core::lens::Session<'_>>();
+        session.time.and_then(|time| time.created)
+    }
+}
+
+/// How much of each message is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// The message documents, and how many parts each has.
+    PartCounts,
+    /// The message documents and all parts.
+    Parts,
+}
+
+/// A message with its parts.
+#[derive(Debug, Clone)]
+pub struct MessageRecord {
+    /// Its document.
+    pub stored: Stored,
+    /// When it was made: what messages are ordered by.
+    pub moment: Moment,
+    /// Its parts in order; empty if only their number was wanted.
+    pub parts: Vec<Stored>,
+    /// How many parts there are, readable or not.
+    pub n_parts: usize,
+    /// Parts that could not be read.
+    pub quarantined: Vec<Quarantined>,
+}
+
+/// A document that could not be read, with its place and the reason.
+#[derive(Debug, Clone)]
+pub struct Quarantined {
+    /// Path inside the home.
+    pub place: String,
+    /// Why.
+    pub reason: Reason,
+    /// The session it belongs to, where that is known.
+    pub session: Option<SessionId>,
+}
+
+impl Quarantined {
+    /// The same, known to belong to a session.
+    pub(crate) fn of(self, session: &SessionId) -> Quarantined {
+        Quarantined { session: Some(session.clone()), ..self }
+    }
+}
+
+impl std::fmt::Display for Quarantined {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.place)?;
+        match &self.reason {
+            // A place in the document continues the path, as compilers write it.
+            Reason::Json(error) if error.to_string().starts_with(|c: char| c.is_ascii_digit()) => write!(f, ":{error}"),
+            reason => write!(f, ": {reason}"),
+        }?;
+        match &self.session {
+            Some(session) => write!(f, " (session {session})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a document could not be read.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Its text is not JSON.
+    #[error("{0}")]
+    Json(JsonError),
+    /// It is JSON, but not what stands there.
+    #[error("expected {wanted}, found {found}")]
+    WrongKind {
+        /// What should stand there.
+        wanted: &'static str,
+        /// What stands there.
+        found: &'static str,
+    },
+    /// Something else than a file has its name.
+    #[error("{0}, not a file")]
+    NotAFile(&'static str),
+    /// It is a link that leads out of the home.
+    #[error("a link that leads out of the home is not followed")]
+    LeavesHome,
+    /// Its name is no id.
+    #[error("{0}")]
+    BadName(annals_core::id::IdError),
+    /// The operating system refused.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A home could not be read at all.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The operating system refused something a home cannot do without.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// What was to be read.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// What was asked for is unreadable.
+    #[error("{0}")]
+    Unreadable(Quarantined),
+}
+
+impl From<Quarantined> for ReadError {
+    fn from(quarantined: Quarantined) -> ReadError {
+        ReadError::Unreadable(quarantined)
+    }
+}
+
+/// Why a commit was not made. Unless the variant says otherwise nothing has changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// A document is not as the transaction expects it. Read again and decide anew.
+    #[error("{key} {what} ({place})")]
+    Conflict {
+        /// Which document.
+        key: Box<Key>,
+        /// Where it is.
+        place: String,
+        /// What happened to it.
+        what: ConflictKind,
+    },
+    /// Another process kept the home locked.
+    #[error("{path} is locked by another annals process")]
+    Busy {
+        /// The lock.
+        path: String,
+    },
+    /// The home cannot be written to.
+    #[error("cannot write to {path}: {source}")]
+    ReadOnly {
+        /// What was to be written.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Writing failed before the decision, a full disk for instance; what had been prepared is removed.
+    #[error("nothing was changed: cannot write {path}: {source}")]
+    Failed {
+        /// What was to be written.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The transaction is decided and on the disk, but not all of it has reached its place. Whoever opens the home next
+    /// finishes it.
+    #[error("the change is recorded but could not be finished: {path}: {source}")]
+    Unfinished {
+        /// Where it stopped.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// This home, or this part of it, is only read.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+/// What happened to a document since it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConflictKind {
+    /// It exists already.
+    Exists,
+    /// It was changed.
+    Changed,
+    /// It was deleted.
+    Gone,
+}
+
+impl std::fmt::Display for ConflictKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ConflictKind::Exists => "exists already",
+            ConflictKind::Changed => "was changed by someone else since it was read",
+            ConflictKind::Gone => "was deleted by someone else since it was read",
+        })
+    }
+}

@@ -1,0 +1,7 @@
+//! Check.
+/// x
+#[derive(Debug)]
+pub struct Problem;
+/// x
+#[derive(Debug)]
+pub enum ProblemKind {}

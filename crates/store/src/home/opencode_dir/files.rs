@@ -1,0 +1,222 @@
+//! The files beneath a root: listed and read, never followed out of it.
+//!
+//! Paths are relative to the root, with `/`, made of checked ids or of names that a listing gave.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use annals_core::Document;
+use annals_core::id::Millis;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+
+use crate::home::Reason;
+use crate::platform;
+
+/// A root directory and what is beneath it.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) dir: Dir,
+    pub(super) path: PathBuf,
+}
+
+/// Files seen as a decided transaction will leave them, so that no reader sees half of one.
+#[derive(Debug)]
+pub(super) struct View<'f> {
+    pub(super) files: &'f Files,
+    /// Where the new content of a path is for now, or that there will be none.
+    pub(super) overlay: BTreeMap<String, Option<String>>,
+}
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) is_dir: bool,
+}
+
+/// A document read from a file.
+#[derive(Debug)]
+pub(super) struct ReadFile {
+    pub(super) document: Document,
+    pub(super) modified: Option<Millis>,
+}
+
+/// What a document at some place must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    Object,
+    Array,
+}
+
+/// How recent a file must be for a failed parse to be taken for a write under way.
+const FRESH: Duration = Duration::from_secs(2);
+/// OpenCode rewrites a file in well under a millisecond; this lets it finish even on a loaded machine.
+const TORN_READ_DELAY: Duration = Duration::from_millis(25);
+
+impl Files {
+    /// Opens a root. Its own path may lead through links: where the user put it is the user's business.
+    pub(super) fn open(path: &Path) -> io::Result<Files> {
+        let dir = Dir::open_ambient_dir(path, ambient_authority())?;
+        Ok(Files { dir, path: path.to_owned() })
+    }
+
+    /// The absolute path of a place, for messages.
+    pub(super) fn absolute(&self, path: &str) -> String {
+        self.path.join(path).display().to_string()
+    }
+
+    fn entries(&self, path: &str) -> io::Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for entry in self.dir.read_dir(path)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if name.starts_with('.') {
+                continue;
+            }
+            let file_type = entry.file_type()?;
+            // Where a link leads, and what a file system does not say in its listing, only a look can tell.
+            let is_dir = file_type.is_dir() || !file_type.is_file() && self.dir.is_dir(format!("{path}/{name}"));
+            entries.push(Entry { name, is_dir });
+        }
+        Ok(entries)
+    }
+
+    /// The bytes of a file and when they were last written.
+    pub(super) fn bytes(&self, path: &str) -> Result<Option<(Vec<u8>, Option<SystemTime>)>, Reason> {
+        let mut file = match self.dir.open_with(path, &platform::read_options()) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(refusal(&error)),
+        };
+        let metadata = file.metadata().map_err(|error| refusal(&error))?;
+        if !metadata.is_file() {
+            return Err(Reason::NotAFile(if metadata.is_dir() { "a directory" } else { "a pipe or device" }));
+        }
+        let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
+        if size > annals_core::json::Tape::MAX_BYTES {
+            return Err(Reason::Refused("the file is larger than 1 GiB".to_owned()));
+        }
+        let bytes = read_sized(&mut file, size).map_err(|error| refusal(&error))?;
+        Ok(Some((bytes, metadata.modified().ok().map(cap_std::time::SystemTime::into_std))))
+    }
+
+}
+
+/// Reads a file of a known size with one system call. `read_to_end` would ask for the size and position once more and
+/// then read again to find the end, which for a hundred thousand small files is most of the time spent.
+fn read_sized(file: &mut impl io::Read, size: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; size + 1];
+    let mut filled = 0;
+    loop {
+        let n = file.read(&mut bytes[filled..])?;
+        filled += n;
+        // Less than was asked for at or after the expected end: this is the end. The file may have changed meanwhile.
+        if n == 0 || filled >= size && filled < bytes.len() {
+            bytes.truncate(filled);
+            return Ok(bytes);
+        }
+        if filled == bytes.len() {
+            bytes.resize(bytes.len() * 2, 0);
+        }
+    }
+}
+
+/// Why a file could not be read, in words that help.
+fn refusal(error: &io::Error) -> Reason {
+    // A refusal that is not the system's is cap-std's: the path would have left the root.
+    match (error.kind(), error.raw_os_error()) {
+        (io::ErrorKind::PermissionDenied, None) => Reason::LeavesHome,
+        _ => Reason::Refused(error.to_string()),
+    }
+}
+
+impl View<'_> {
+    /// Whether anything has this name.
+    pub(super) fn exists(&self, path: &str) -> bool {
+        match self.overlay.get(path) {
+            Some(staged) => staged.is_some(),
+            None => self.files.dir.symlink_metadata(path).is_ok(),
+        }
+    }
+
+    /// The entries of a directory, hidden ones and names that are not UTF-8 left out. A missing directory is empty.
+    pub(super) fn list(&self, path: &str) -> Result<Vec<Entry>, Reason> {
+        let mut entries = match self.files.entries(path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(refusal(&error)),
+        };
+        self.overlay_entries(path, &mut entries);
+        Ok(entries)
+    }
+
+    /// Reads the document in a file. `None` if there is no such file.
+    ///
+    /// OpenCode rewrites files in place, so a reader can meet half of one. A file that does not parse and has just been
+    /// written is read once more after a moment; then it is reported.
+    pub(super) fn read(&self, path: &str, shape: Shape) -> Result<Option<ReadFile>, Reason> {
+        let Some((bytes, modified)) = self.bytes(path)? else { return Ok(None) };
+        let document = match Document::parse(bytes) {
+            Ok(document) => document,
+            Err(_) if is_fresh(modified) => {
+                std::thread::sleep(TORN_READ_DELAY);
+                let Some((bytes, _)) = self.bytes(path)? else { return Ok(None) };
+                Document::parse(bytes).map_err(Reason::Json)?
+            }
+            Err(error) => return Err(Reason::Json(error)),
+        };
+        let (wanted, kind) = match shape {
+            Shape::Object => ("an object", annals_core::json::Kind::Object),
+            Shape::Array => ("an array", annals_core::json::Kind::Array),
+        };
+        let found = document.root().kind();
+        if found != kind {
+            return Err(Reason::WrongKind { wanted, found: found.with_article() });
+        }
+        let modified = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let modified = modified.and_then(|since| Millis::try_from(since.as_millis()).ok());
+        Ok(Some(ReadFile { document, modified }))
+    }
+
+    /// The bytes of a file and when they were last written.
+    pub(super) fn bytes(&self, path: &str) -> Result<Option<(Vec<u8>, Option<SystemTime>)>, Reason> {
+        match self.overlay.get(path) {
+            Some(None) => return Ok(None),
+            // Once the content has moved to its place it is no longer where it was staged.
+            Some(Some(staged)) => match self.files.bytes(staged)? {
+                None => {}
+                found => return Ok(found),
+            },
+            None => {}
+        }
+        self.files.bytes(path)
+    }
+
+    /// Adds to a listing what will be there, and takes out what will not.
+    fn overlay_entries(&self, directory: &str, entries: &mut Vec<Entry>) {
+        let prefix = format!("{directory}/");
+        for (path, staged) in self.overlay.range(prefix.clone()..) {
+            let Some(rest) = path.strip_prefix(&prefix) else { break };
+            match (rest.split_once('/'), staged) {
+                (Some((name, _)), Some(_)) => push_new(entries, name, true),
+                (None, Some(_)) => push_new(entries, rest, false),
+                (None, None) => entries.retain(|entry| entry.name != rest),
+                (Some(_), None) => {}
+            }
+        }
+    }
+}
+
+fn push_new(entries: &mut Vec<Entry>, name: &str, is_dir: bool) {
+    if entries.iter().all(|entry| entry.name != name) {
+        entries.push(Entry { name: name.to_owned(), is_dir });
+    }
+}
+
+fn is_fresh(modified: Option<SystemTime>) -> bool {
+    // A time in the future, from another machine's clock, counts as fresh too.
+    modified.is_some_and(|modified| modified.elapsed().map_or(true, |age| age < FRESH))
+}

@@ -1,0 +1,100 @@
+//! The journal: the record of a transaction that is decided, until it is done.
+//!
+//! Everything of ours in a home is in `storage/.annals/`, which OpenCode's listings skip:
+//!
+//! | file | what |
+//! |---|---|
+//! | `lock` | held by whoever commits or recovers |
+//! | `tx-<id>/<n>` | new contents, complete and synced before the decision |
+//! | `journal` | the decision: once this file is there the transaction will be done, by whoever comes next |
+//! | `last` | the journal of the last transaction, when it is done |
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::files::Files;
+
+pub(super) const DIRECTORY: &str = ".annals";
+pub(super) const LOCK: &str = ".annals/lock";
+pub(super) const JOURNAL: &str = ".annals/journal";
+pub(super) const LAST: &str = ".annals/last";
+
+/// What the file `journal` says. Field names are part of the stored bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Journal {
+    pub(super) version: u32,
+    pub(super) transaction: String,
+    pub(super) reason: String,
+    pub(super) steps: Vec<Step>,
+}
+
+/// One file to be put in its place or deleted, in the order in which it is to be done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Step {
+    pub(super) path: String,
+    /// Name of the staged file; none for a deletion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) staged: Option<String>,
+    /// Hash of the content the transaction found; none if there was no file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) was: Option<String>,
+}
+
+impl Journal {
+    pub(super) const VERSION: u32 = 1;
+
+    /// The journal of a home, if a transaction is decided and not done. One that cannot be understood is an error:
+    /// guessing would mean to make half a change.
+    pub(super) fn read(files: &Files) -> io::Result<Option<Journal>> {
+        let bytes = match files.dir.read(JOURNAL) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let invalid = |what: String| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", files.absolute(JOURNAL)))
+        };
+        let journal: Journal = serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
+        if journal.version != Journal::VERSION {
+            return Err(invalid(format!(
+                "written by another version of annals (format {}, this one knows {})",
+                journal.version,
+                Journal::VERSION
+            )));
+        }
+        Ok(Some(journal))
+    }
+
+    /// Where the contents of this transaction wait.
+    pub(super) fn stage(&self) -> String {
+        stage_directory(&self.transaction)
+    }
+
+    pub(super) fn staged_path(&self, step: &Step) -> Option<String> {
+        step.staged.as_ref().map(|name| format!("{}/{name}", self.stage()))
+    }
+
+    /// The files as they will be when the transaction is done.
+    pub(super) fn overlay(&self) -> BTreeMap<String, Option<String>> {
+        self.steps.iter().map(|step| (step.path.clone(), self.staged_path(step))).collect()
+    }
+}
+
+/// The last decided transaction of a home, by the traces of its journal: renaming it from `journal` to `last` when it is
+/// done changes neither its time nor its length. Two equal marks mean that nothing was decided in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark(Option<(SystemTime, u64)>);
+
+impl Mark {
+    pub(super) fn now(files: &Files) -> Mark {
+        let trace = [JOURNAL, LAST].into_iter().find_map(|path| files.dir.symlink_metadata(path).ok());
+        Mark(trace.and_then(|trace| Some((trace.modified().ok()?.into_std(), trace.len()))))
+    }
+}
+
+pub(super) fn stage_directory(transaction: &str) -> String {
+    format!("{DIRECTORY}/tx-{transaction}")
+}

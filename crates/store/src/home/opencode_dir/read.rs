@@ -1,0 +1,448 @@
+//! Reading: what is in the trees, and in which order.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use annals_core::id::{ERA_MILLIS, IdError, MessageId, Millis, Moment, PartId, ProjectId, SessionId};
+use annals_core::lens::{Message, Session};
+use annals_core::{Key, Stored};
+use rayon::prelude::*;
+
+use super::files::{Entry, ReadFile, Shape};
+use super::journal::Mark;
+use super::layout::{Layout, flat_path, stem};
+use super::{OpencodeDir, Tree};
+use crate::home::{Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want};
+use crate::query::SessionQuery;
+
+/// Message documents of one session are kept between sorting and visiting up to this size; beyond it they are read
+/// again, so that a session of any length fits in memory.
+const KEPT_MESSAGE_BYTES: usize = 16 << 20;
+/// So many messages have their parts read at once.
+const BATCH: usize = 32;
+/// So often is a batch read again because a transaction came in between.
+const MAX_TRIES: usize = 20;
+
+impl Read for OpencodeDir {
+    fn url(&self) -> String {
+        self.path().display().to_string()
+    }
+
+    fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError> {
+        let mut found = Found::default();
+        let Some(tree) = self.flat_tree() else { return Ok(found) };
+        for (name, path) in documents(&tree, "project")? {
+            let read = match ProjectId::parse(&name) {
+                Ok(project) => read_document(&tree, &path, Shape::Object, Key::Project(project)),
+                Err(error) => Err(bad_name(&tree, &path, error)),
+            };
+            found.take(read.map(|read| read.map(|(stored, _)| stored)), Vec::push);
+        }
+        Ok(found)
+    }
+
+    fn sessions(&self, query: &SessionQuery) -> Result<Found<Vec<SessionRecord>>, ReadError> {
+        let mut found: Found<Vec<SessionRecord>> = Found::default();
+        let mut seen = HashSet::new();
+        for tree in self.trees() {
+            let mut records: Found<Vec<SessionRecord>> = Found::default();
+            let located = list_sessions(&tree, query, &mut records.quarantined)?;
+            let read: Vec<_> = located
+                .into_par_iter()
+                .filter(|located| !seen.contains(&located.session))
+                .map(|located| self.read_session(&tree, located))
+                .collect();
+            for read in read {
+                records.take(read, Vec::push);
+            }
+            records.value.retain(|record| query.admits(record));
+            // A session filed under two projects is still one: the copy that was used last.
+            records.value.sort_by_cached_key(|record| std::cmp::Reverse(precedence(record)));
+            records.value.retain(|record| seen.insert(record.id.clone()));
+            found.value.append(&mut records.value);
+            found.quarantined.append(&mut records.quarantined);
+        }
+        Ok(found)
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError> {
+        let mut unreadable = None;
+        for tree in self.trees() {
+            let mut copies = Vec::new();
+            for located in locate(&tree, id)? {
+                match self.read_session(&tree, located) {
+                    Ok(record) => copies.extend(record),
+                    Err(problem) => unreadable = unreadable.or(Some(problem)),
+                }
+            }
+            if let Some(best) = copies.into_iter().max_by_key(precedence) {
+                return Ok(Some(best));
+            }
+        }
+        unreadable.map_or(Ok(None), |problem| Err(problem.into()))
+    }
+
+    fn messages(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        let Some(root) = self.root_of(&session.stored.place) else { return Ok(Vec::new()) };
+        let mut mark = Mark::now(&root.files);
+        let mut tree = root.tree();
+        let (mut pending, mut quarantined) = sorted_messages(&tree, session);
+        while !pending.is_empty() {
+            let mut batch: Vec<Pending> = pending.drain(..pending.len().min(BATCH)).collect();
+            let mut tries = 0;
+            let records = loop {
+                let records: Vec<_> = match want {
+                    Want::Parts if batch.len() > 4 => {
+                        batch.par_iter_mut().map(|pending| complete(&tree, session, pending, want)).collect()
+                    }
+                    _ => batch.iter_mut().map(|pending| complete(&tree, session, pending, want)).collect(),
+                };
+                // A message with its parts is what one transaction left, not a mixture of two. Against writers that
+                // never pause, though, reading must come to an end.
+                let mark_before = std::mem::replace(&mut mark, Mark::now(&root.files));
+                if mark == mark_before || tries == MAX_TRIES {
+                    break records;
+                }
+                tries += 1;
+                tree = root.tree();
+            };
+            for record in records {
+                match record {
+                    Ok(Some(record)) => {
+                        if visit(record).is_break() {
+                            return Ok(quarantined);
+                        }
+                    }
+                    Ok(None) => {}
+                    Err(problem) => quarantined.push(problem),
+                }
+            }
+        }
+        Ok(quarantined)
+    }
+
+    fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
+        for tree in self.trees() {
+            let path = match (tree.layout, key) {
+                (Layout::Flat, _) => flat_path(key),
+                (layout, Key::Session(project, session)) => layout.session(project, session),
+                (layout, Key::Message(session, message)) => format!("{}/{message}.json", layout.messages(session)),
+                (layout, Key::Part(session, message, part)) => format!("{}/{part}.json", layout.parts(session, message)),
+                _ => continue,
+            };
+            let shape = match key {
+                Key::Todo(_) | Key::Diff(_) => Shape::Array,
+                _ => Shape::Object,
+            };
+            if let Some((stored, _)) = read_document(&tree, &path, shape, key.clone())? {
+                return Ok(Some(stored));
+            }
+        }
+        Ok(None)
+    }
+
+    fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError> {
+        let Some(tree) = self.flat_tree() else { return Ok(Vec::new()) };
+        let mut keys: Vec<Key> =
+            locate(&tree, id)?.into_iter().map(|located| Key::Session(located.project, id.clone())).collect();
+        let mut messages = HashSet::new();
+        for (name, _) in documents(&tree, &tree.layout.messages(id))? {
+            if let Ok(message) = MessageId::parse(&name) {
+                keys.push(Key::Message(id.clone(), message.clone()));
+                messages.insert(message);
+            }
+        }
+        let orphans = self.orphan_parts()?.into_iter().filter(|orphans| orphans.session.as_ref() == Some(id));
+        messages.extend(orphans.map(|orphans| orphans.message));
+        for message in messages {
+            for (name, _) in documents(&tree, &tree.layout.parts(id, &message))? {
+                if let Ok(part) = PartId::parse(&name) {
+                    keys.push(Key::Part(id.clone(), message.clone(), part));
+                }
+            }
+        }
+        let beside = [Key::Todo(id.clone()), Key::Diff(id.clone()), Key::Share(id.clone()), Key::LegacyShare(id.clone())];
+        keys.extend(beside.into_iter().filter(|key| tree.view.exists(&flat_path(key))));
+        Ok(keys)
+    }
+}
+
+/// Where a session document is in a tree.
+#[derive(Debug)]
+pub(super) struct Located {
+    pub(super) session: SessionId,
+    pub(super) project: ProjectId,
+    pub(super) path: String,
+}
+
+/// The parts of a message that no longer exists.
+#[derive(Debug)]
+pub(super) struct OrphanParts {
+    pub(super) message: MessageId,
+    /// The session its parts name.
+    pub(super) session: Option<SessionId>,
+    pub(super) place: String,
+    pub(super) n_parts: usize,
+}
+
+impl OpencodeDir {
+    /// Directories of parts whose message is gone: OpenCode's undo leaves them.
+    pub(super) fn orphan_parts(&self) -> Result<Vec<OrphanParts>, ReadError> {
+        let Some(tree) = self.flat_tree() else { return Ok(Vec::new()) };
+        let mut messages = HashSet::new();
+        for session in entries(&tree, "message")? {
+            // What cannot be listed may hold any message, so nothing can be called an orphan for sure.
+            let listed = documents(&tree, &format!("message/{}", session.name))?;
+            messages.extend(listed.into_iter().map(|(name, _)| name));
+        }
+        let mut orphans = Vec::new();
+        for entry in entries(&tree, "part")? {
+            let Ok(message) = MessageId::parse(&entry.name) else { continue };
+            if !entry.is_dir || messages.contains(&entry.name) {
+                continue;
+            }
+            let path = format!("part/{message}");
+            let parts = documents(&tree, &path)?;
+            let session = parts.iter().find_map(|(_, path)| {
+                let read = tree.view.read(path, Shape::Object).ok()??;
+                SessionId::parse(&read.document.root().get("sessionID")?.as_text()?.to_str()).ok()
+            });
+            orphans.push(OrphanParts { message, session, place: tree.place(&path), n_parts: parts.len() });
+        }
+        Ok(orphans)
+    }
+
+    fn read_session(&self, tree: &Tree<'_>, located: Located) -> Result<Option<SessionRecord>, Quarantined> {
+        let Located { session: id, mut project, path } = located;
+        let key = Key::Session(project.clone(), id.clone());
+        let Some((mut stored, _)) = read_document(tree, &path, Shape::Object, key)? else { return Ok(None) };
+        if *tree.layout == Layout::PerSession {
+            // Its path names no project, so here the document has to.
+            let named = stored.document.lens::<Session<'_>>().project_id;
+            if let Some(Ok(named)) = named.map(|named| ProjectId::parse(&named.to_str())) {
+                project = named;
+                stored.key = Key::Session(project.clone(), id.clone());
+            }
+        }
+        Ok(Some(SessionRecord { id, project, stored, origins: vec![self.url()] }))
+    }
+}
+
+impl<T> Found<Vec<T>> {
+    /// Adds what was read to the value, or what could not be to the quarantine.
+    fn take(&mut self, read: Result<Option<T>, Quarantined>, add: impl FnOnce(&mut Vec<T>, T)) {
+        match read {
+            Ok(Some(item)) => add(&mut self.value, item),
+            Ok(None) => {}
+            Err(problem) => self.quarantined.push(problem),
+        }
+    }
+}
+
+/// Every place of a tree where a session's document is.
+pub(super) fn locate(tree: &Tree<'_>, id: &SessionId) -> Result<Vec<Located>, Quarantined> {
+    let projects = match tree.layout {
+        Layout::PerProject(project) => vec![project.clone()],
+        Layout::PerSession => vec![ProjectId::global()],
+        Layout::Flat => {
+            let listed = entries(tree, "session")?.into_iter().filter(|entry| entry.is_dir);
+            listed.filter_map(|entry| ProjectId::parse(&entry.name).ok()).collect()
+        }
+    };
+    let located = projects.into_iter().map(|project| {
+        let path = tree.layout.session(&project, id);
+        Located { session: id.clone(), project, path }
+    });
+    Ok(located.filter(|located| tree.view.exists(&located.path)).collect())
+}
+
+/// The sessions of a tree that belong to a wanted project, as far as their paths tell.
+pub(super) fn list_sessions(
+    tree: &Tree<'_>,
+    query: &SessionQuery,
+    quarantined: &mut Vec<Quarantined>,
+) -> Result<Vec<Located>, ReadError> {
+    let wanted = |project: &ProjectId| query.projects.is_empty() || query.projects.contains(project);
+    let mut located = Vec::new();
+    let mut directories: Vec<(ProjectId, String)> = Vec::new();
+    if let Layout::PerProject(project) = tree.layout {
+        directories.push((project.clone(), "session/info".to_owned()));
+    } else {
+        for entry in entries(tree, "session")?.into_iter().filter(|entry| entry.is_dir) {
+            let path = format!("session/{}", entry.name);
+            let meta = format!("{path}/meta.json");
+            // A directory named like a session is one of the per-session layout if it says so itself.
+            let per_session = SessionId::parse(&entry.name).ok().filter(|_| tree.view.exists(&meta));
+            match (tree.layout, per_session) {
+                (Layout::PerSession, Some(session)) => {
+                    located.push(Located { session, project: ProjectId::global(), path: meta });
+                }
+                (Layout::Flat, None) => match ProjectId::parse(&entry.name) {
+                    Ok(project) => directories.push((project, path)),
+                    Err(error) => quarantined.push(bad_name(tree, &path, error)),
+                },
+                _ => {}
+            }
+        }
+    }
+    for (project, directory) in directories.into_iter().filter(|(project, _)| wanted(project)) {
+        for (name, path) in documents(tree, &directory).unwrap_or_else(|problem| {
+            quarantined.push(problem);
+            Vec::new()
+        }) {
+            match SessionId::parse(&name) {
+                Ok(session) => located.push(Located { session, project: project.clone(), path }),
+                Err(error) => quarantined.push(bad_name(tree, &path, error)),
+            }
+        }
+    }
+    Ok(located)
+}
+
+/// Which copy of a session counts: the one used last, then the one that stands where its document says.
+fn precedence(record: &SessionRecord) -> (Millis, bool) {
+    let session = record.stored.document.lens::<Session<'_>>();
+    let updated = session.time.and_then(|time| time.updated).unwrap_or(0);
+    (updated, session.project_id.is_some_and(|id| id == record.project.as_str()))
+}
+
+/// A message that is to be visited.
+struct Pending {
+    id: MessageId,
+    path: String,
+    moment: Moment,
+    /// `None` where keeping it would take too much memory.
+    stored: Option<Stored>,
+}
+
+/// The messages of a session in order.
+fn sorted_messages(tree: &Tree<'_>, session: &SessionRecord) -> (Vec<Pending>, Vec<Quarantined>) {
+    let mut quarantined = Vec::new();
+    let mut messages = Vec::new();
+    let mut kept_bytes = 0;
+    let session_made = session.created().and_then(|created| session.id.moment(created)).map(|made| made.millis);
+    for (name, path) in documents(tree, &tree.layout.messages(&session.id)).unwrap_or_else(|problem| {
+        quarantined.push(problem.of(&session.id));
+        Vec::new()
+    }) {
+        let id = match MessageId::parse(&name) {
+            Ok(id) => id,
+            Err(error) => {
+                quarantined.push(bad_name(tree, &path, error).of(&session.id));
+                continue;
+            }
+        };
+        let key = Key::Message(session.id.clone(), id.clone());
+        match read_document(tree, &path, Shape::Object, key) {
+            Err(problem) => quarantined.push(problem),
+            Ok(None) => {}
+            Ok(Some((stored, modified))) => {
+                let created = stored.document.lens::<Message<'_>>().created();
+                let moment = message_moment(&id, created.or(session_made).or(modified), session_made);
+                kept_bytes += stored.document.bytes().len();
+                let stored = (kept_bytes <= KEPT_MESSAGE_BYTES).then_some(stored);
+                messages.push(Pending { id, path, moment, stored });
+            }
+        }
+    }
+    messages.sort_by(|a, b| a.moment.cmp(&b.moment).then_with(|| a.id.as_str().cmp(b.id.as_str())));
+    (messages, quarantined)
+}
+
+/// When a message was made. Its own `time.created` tells the era of its id, with one exception: a fork copies messages
+/// with their old times under new ids, and those cannot be much older than the fork itself.
+fn message_moment(id: &MessageId, created: Option<Millis>, session_made: Option<Millis>) -> Moment {
+    let reference = created.unwrap_or(0);
+    let mut moment = id.moment(reference).unwrap_or(Moment::at(reference));
+    if session_made.is_some_and(|made| moment.millis + ERA_MILLIS / 2 < made) {
+        moment.millis += ERA_MILLIS;
+    }
+    moment
+}
+
+/// Adds to a message what is wanted of its parts. `None` if it was deleted since it was sorted in.
+fn complete(
+    tree: &Tree<'_>,
+    session: &SessionRecord,
+    pending: &mut Pending,
+    want: Want,
+) -> Result<Option<MessageRecord>, Quarantined> {
+    let key = Key::Message(session.id.clone(), pending.id.clone());
+    let stored = match pending.stored.take() {
+        Some(stored) => stored,
+        None => match read_document(tree, &pending.path, Shape::Object, key)? {
+            Some((stored, _)) => stored,
+            None => return Ok(None),
+        },
+    };
+    let moment = pending.moment;
+    let mut record = MessageRecord { stored, moment, parts: Vec::new(), n_parts: 0, quarantined: Vec::new() };
+    let names = match documents(tree, &tree.layout.parts(&session.id, &pending.id)) {
+        Ok(names) => names,
+        Err(problem) => {
+            record.quarantined.push(problem.of(&session.id));
+            return Ok(Some(record));
+        }
+    };
+    record.n_parts = names.len();
+    if want == Want::PartCounts {
+        return Ok(Some(record));
+    }
+    let mut parts: Vec<(Moment, PartId, String)> = Vec::with_capacity(names.len());
+    for (name, path) in names {
+        match PartId::parse(&name) {
+            Ok(id) => parts.push((id.moment(moment.millis).unwrap_or(moment), id, path)),
+            Err(error) => record.quarantined.push(bad_name(tree, &path, error).of(&session.id)),
+        }
+    }
+    parts.sort_by(|(a, a_id, _), (b, b_id, _)| a.cmp(b).then_with(|| a_id.as_str().cmp(b_id.as_str())));
+    for (_, id, path) in parts {
+        let key = Key::Part(session.id.clone(), pending.id.clone(), id);
+        match read_document(tree, &path, Shape::Object, key) {
+            Ok(Some((stored, _))) => record.parts.push(stored),
+            Ok(None) => {}
+            Err(problem) => record.quarantined.push(problem),
+        }
+    }
+    Ok(Some(record))
+}
+
+/// The entries of a directory, or the directory itself as unreadable.
+fn entries(tree: &Tree<'_>, directory: &str) -> Result<Vec<Entry>, Quarantined> {
+    let problem = |reason| Quarantined { place: tree.place(directory), reason, session: None };
+    tree.view.list(directory).map_err(problem)
+}
+
+/// The documents of a directory: the id in each name, and the path. A directory with the name of a document is among
+/// them: whoever reads it says what is wrong.
+pub(super) fn documents(tree: &Tree<'_>, directory: &str) -> Result<Vec<(String, String)>, Quarantined> {
+    let named = entries(tree, directory)?.into_iter().filter_map(|entry| {
+        let id = stem(tree.layout, &entry.name)?.to_owned();
+        (!entry.is_dir || entry.name.ends_with(".json")).then(|| (id, format!("{directory}/{}", entry.name)))
+    });
+    Ok(named.collect())
+}
+
+/// Reads one document and says which it is, and when its file was last written.
+pub(super) fn read_document(
+    tree: &Tree<'_>,
+    path: &str,
+    shape: Shape,
+    key: Key,
+) -> Result<Option<(Stored, Option<Millis>)>, Quarantined> {
+    let place = tree.place(path);
+    match tree.view.read(path, shape) {
+        Ok(None) => Ok(None),
+        Ok(Some(ReadFile { document, modified })) => Ok(Some((Stored { key, document, place }, modified))),
+        Err(reason) => Err(Quarantined { place, reason, session: key.session().cloned() }),
+    }
+}
+
+fn bad_name(tree: &Tree<'_>, path: &str, error: IdError) -> Quarantined {
+    Quarantined { place: tree.place(path), reason: Reason::BadName(error), session: None }
+}

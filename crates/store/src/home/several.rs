@@ -1,0 +1,1 @@
+//! Several homes read as one.

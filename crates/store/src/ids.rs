@@ -1,0 +1,36 @@
+//! New ids: the one generator of this process, with its clock and its randomness.
+
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use annals_core::id::{Entropy, IdGenerator, MessageId, Millis, PartId, SessionId};
+
+static GENERATOR: Mutex<IdGenerator> = Mutex::new(IdGenerator::new());
+
+/// A new session id.
+pub fn new_session() -> SessionId {
+    next(IdGenerator::session)
+}
+
+/// A new message id, after all that this process has made before.
+pub fn new_message() -> MessageId {
+    next(IdGenerator::message)
+}
+
+/// A new part id, after all that this process has made before.
+pub fn new_part() -> PartId {
+    next(IdGenerator::part)
+}
+
+/// The time as documents hold it.
+pub fn now() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+}
+
+fn next<T>(make: impl FnOnce(&mut IdGenerator, Millis, Entropy) -> T) -> T {
+    let mut entropy = Entropy::default();
+    getrandom::fill(&mut entropy).expect("the operating system provides randomness");
+    let mut generator = GENERATOR.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    make(&mut generator, now(), entropy)
+}
