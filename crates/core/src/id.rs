@@ -2,16 +2,22 @@
 //!
 //! An OpenCode id is `<prefix>_<12 hex digits><14 base-62 digits>`. The hex digits hold 36 bits of Unix milliseconds
 //! and a 12-bit counter; session ids hold the complement, so that they sort newest first. 36 bits last 795 days: the
-//! field wrapped on 2026-08-14T11:19:55.136Z and will on 2028-10-17. Ids therefore have no `Ord` here. What orders
-//! them is a [`Moment`], recovered with the help of any time known to lie within 397 days.
+//! field wrapped on 2026-08-14T11:19:55.136Z and will on 2028-10-17. Ids therefore have no `Ord` here. They are ordered
+//! by the era they were made in and then as OpenCode orders them, as strings: inside an era that is OpenCode's order
+//! exactly, whoever made the ids, and across eras it is chronological.
 
 use std::fmt;
 
-/// Milliseconds since the Unix epoch, as OpenCode stores all times.
+/// Milliseconds since the Unix epoch, as OpenCode stores all times. Lenses give none beyond ±8.64e15, the range of a
+/// JavaScript date, so that arithmetic on them does not overflow.
 pub type Millis = i64;
 
 /// How many milliseconds the time field of an id can tell apart: 2^36.
 pub const ERA_MILLIS: Millis = 1 << 36;
+
+/// An id that claims to have been made further than this from when its entity was made was not made by OpenCode's clock:
+/// clients may send ids of their own, and a fork keeps the times of what it copies.
+const BELIEVABLE: Millis = 30 * 24 * 60 * 60 * 1000;
 
 const FIELD_BITS: u32 = 48;
 const FIELD_MASK: u64 = (1 << FIELD_BITS) - 1;
@@ -48,7 +54,7 @@ pub enum Direction {
     Descending,
 }
 
-/// When an id was made: the sort key of messages and parts, and of sessions oldest first.
+/// When an id was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment {
     /// The millisecond.
@@ -58,14 +64,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// A time without a counter, before all ids made in that millisecond.
-    pub fn at(millis: Millis) -> Moment {
-        Moment { millis, counter: 0 }
-    }
-
     fn from_field(field: u64, reference: Millis) -> Moment {
-        // Documents can claim any time; beyond what a JavaScript date can hold there is nothing to be near to.
-        let reference = reference.clamp(-8_640_000_000_000_000, 8_640_000_000_000_000);
         let low = (field >> 12) as Millis;
         let era = (reference - low + ERA_MILLIS / 2).div_euclid(ERA_MILLIS);
         Moment { millis: low + era * ERA_MILLIS, counter: (field & 0xfff) as u16 }
@@ -110,6 +109,13 @@ macro_rules! id_type {
                     Direction::Descending => !field & FIELD_MASK,
                 };
                 Some(Moment::from_field(field, reference))
+            }
+
+            /// The era the id was made in, given when its entity was made. Ids sort by `(era, as_str())`.
+            pub fn era(&self, made: Millis) -> i64 {
+                let moment = self.moment(made).map(|moment| moment.millis);
+                let believable = moment.filter(|moment| (moment - made).abs() <= BELIEVABLE);
+                believable.unwrap_or(made).div_euclid(ERA_MILLIS)
             }
         }
 
@@ -390,38 +396,46 @@ mod tests {
             prop_assert_eq!(IdGenerator::new().session(millis, entropy).moment(millis + off), Some(moment));
         }
 
-        /// Inside an era the order is exactly the one OpenCode gets from comparing strings.
+        /// Inside an era the order is exactly the one OpenCode gets from comparing strings, also where a client made up
+        /// the digits.
         #[test]
         fn inside_an_era_the_order_is_the_strings_order(
-            era in 24i64..28, a in 0..ERA_MILLIS, b in 0..ERA_MILLIS, entropy_a: Entropy, entropy_b: Entropy,
+            era in 24i64..28, a in 0..ERA_MILLIS, b in 0..ERA_MILLIS, entropy: Entropy, made_up in "[0-9a-f]{12}[0-9A-Za-z]{14}",
         ) {
             let (a, b) = (era * ERA_MILLIS + a, era * ERA_MILLIS + b);
             let mut ids = IdGenerator::new();
-            let (first, second) = (ids.message(a, entropy_a), ids.message(b, entropy_b));
-            let key = |id: &MessageId, at| (id.moment(at).unwrap(), id.as_str().to_owned());
-            prop_assert_eq!(key(&first, a).cmp(&key(&second, b)), first.as_str().cmp(second.as_str()));
-            let (first, second) = (ids.session(a, entropy_a), ids.session(b, entropy_b));
-            let key = |id: &SessionId, at| (std::cmp::Reverse(id.moment(at).unwrap()), id.as_str().to_owned());
-            prop_assert_eq!(key(&first, a).cmp(&key(&second, b)), first.as_str().cmp(second.as_str()));
+            let (first, second) = (ids.message(a, entropy), ids.message(b, entropy));
+            prop_assert_eq!((first.era(a), second.era(b)), (era, era));
+            let made_up = MessageId::parse(&format!("msg_{made_up}")).unwrap();
+            // Within the believable distance of a wrap such an id may be taken for a neighbour's.
+            if (BELIEVABLE..ERA_MILLIS - BELIEVABLE).contains(&a.rem_euclid(ERA_MILLIS)) {
+                prop_assert_eq!(made_up.era(a), era);
+            }
+            prop_assert_eq!(ids.session(a, entropy).era(a), era);
+            prop_assert_eq!(a.cmp(&b), ids.part(a, entropy).as_str().cmp(ids.part(b, entropy).as_str()).then(a.cmp(&b)));
         }
 
         /// Across a wrap it is chronological, where comparing strings would not be.
         #[test]
-        fn across_a_wrap_the_order_is_chronological(a in near_a_wrap(), b in near_a_wrap(), entropy: Entropy) {
+        fn across_a_wrap_the_order_is_chronological(a in near_a_wrap(), b in near_a_wrap(), late in 0i64..10_000, entropy: Entropy) {
             prop_assume!(a != b);
             let mut ids = IdGenerator::new();
             let (first, second) = (ids.message(a, entropy), ids.message(b, entropy));
-            prop_assert_eq!(first.moment(a).cmp(&second.moment(b)), a.cmp(&b));
+            // The time stored beside an id is a little later than the id's own.
+            let key = |id: &MessageId, made| (id.era(made + late), id.as_str().to_owned());
+            prop_assert_eq!(key(&first, a).cmp(&key(&second, b)), a.cmp(&b));
             let (first, second) = (ids.session(a, entropy), ids.session(b, entropy));
-            prop_assert_eq!(first.moment(a).cmp(&second.moment(b)), a.cmp(&b));
+            let key = |id: &SessionId, made| (std::cmp::Reverse(id.era(made + late)), id.as_str().to_owned());
+            prop_assert_eq!(key(&first, a).cmp(&key(&second, b)), b.cmp(&a));
         }
 
         #[test]
         fn no_string_makes_the_parsers_panic(text: String) {
             if let Ok(id) = SessionId::parse(&text) {
                 prop_assert_eq!(id.as_str(), &text);
-                for reference in [0, Millis::MIN, Millis::MAX] {
+                for reference in [0, -8_640_000_000_000_000, 8_640_000_000_000_000] {
                     id.moment(reference);
+                    id.era(reference);
                 }
             }
             let _ = ProjectId::parse(&text);

@@ -4,10 +4,13 @@
 
 pub mod change;
 pub mod document;
+pub mod format;
 pub mod id;
 pub mod json;
 pub mod lens;
+pub mod usage;
 
 pub use change::{Change, Expected, Transaction};
 pub use document::{ContentHash, Document, Key, Stored};
 pub use id::{Millis, Moment};
+pub use usage::Usage;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use annals_core::id::{Millis, Moment, ProjectId, SessionId};
+use annals_core::id::{Millis, ProjectId, SessionId};
 use annals_core::json::JsonError;
 use annals_core::{Key, Stored, Transaction};
 
@@ -10,6 +10,8 @@ use crate::query::SessionQuery;
 
 pub mod opencode_dir;
 mod several;
+
+pub use several::Several;
 
 
 
@@ -105,8 +107,8 @@ pub enum Want {
 pub struct MessageRecord {
     /// Its document.
     pub stored: Stored,
-    /// When it was made: what messages are ordered by.
-    pub moment: Moment,
+    /// When it was made.
+    pub made: Millis,
     /// Its parts in order; empty if only their number was wanted.
     pub parts: Vec<Stored>,
     /// How many parts there are, readable or not.

@@ -1,1 +1,124 @@
 //! Several homes read as one.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use annals_core::id::{Millis, SessionId};
+use annals_core::lens::Session;
+use annals_core::{Key, Stored};
+
+use super::{Found, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::query::SessionQuery;
+
+/// Homes as one. A session that several of them hold is one session: it is read where it was last used, and its record
+/// names all of them.
+pub struct Several<'h>(Vec<&'h dyn Read>);
+
+impl<'h> Several<'h> {
+    /// The given homes as one.
+    pub fn new(homes: Vec<&'h dyn Read>) -> Several<'h> {
+        Several(homes)
+    }
+
+    fn home_of(&self, session: &SessionRecord) -> Option<&'h dyn Read> {
+        let origin = session.origins.first()?;
+        self.0.iter().find(|home| home.url() == *origin).copied()
+    }
+}
+
+impl std::fmt::Debug for Several<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|home| home.url())).finish()
+    }
+}
+
+impl Read for Several<'_> {
+    fn url(&self) -> String {
+        self.0.iter().map(|home| home.url()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError> {
+        let mut all: Found<Vec<Stored>> = Found::default();
+        for home in &self.0 {
+            let mut found = home.projects()?;
+            found.value.retain(|project| all.value.iter().all(|known| known.key != project.key));
+            all.value.append(&mut found.value);
+            all.quarantined.append(&mut found.quarantined);
+        }
+        Ok(all)
+    }
+
+    fn sessions(&self, query: &SessionQuery) -> Result<Found<Vec<SessionRecord>>, ReadError> {
+        let mut all: Found<Vec<SessionRecord>> = Found::default();
+        let mut places: HashMap<SessionId, usize> = HashMap::new();
+        for home in &self.0 {
+            let mut found = home.sessions(query)?;
+            all.quarantined.append(&mut found.quarantined);
+            for record in found.value {
+                match places.get(&record.id) {
+                    Some(&place) => merge(&mut all.value[place], record),
+                    None => {
+                        places.insert(record.id.clone(), all.value.len());
+                        all.value.push(record);
+                    }
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError> {
+        let mut merged: Option<SessionRecord> = None;
+        for home in &self.0 {
+            match (home.session(id)?, &mut merged) {
+                (Some(record), Some(merged)) => merge(merged, record),
+                (Some(record), none) => *none = Some(record),
+                (None, _) => {}
+            }
+        }
+        Ok(merged)
+    }
+
+    fn messages(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        match self.home_of(session) {
+            Some(home) => home.messages(session, want, visit),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
+        // What stands beside a session is read where the session is.
+        if let Some(session) = key.session()
+            && let Some(record) = self.session(session)?
+            && let Some(home) = self.home_of(&record)
+        {
+            return home.document(key);
+        }
+        self.0.iter().find_map(|home| home.document(key).transpose()).transpose()
+    }
+
+    fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError> {
+        match self.session(id)?.and_then(|record| self.home_of(&record)) {
+            Some(home) => home.session_keys(id),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Makes one record of two of the same session: the one used last counts, and its origin comes first.
+fn merge(known: &mut SessionRecord, other: SessionRecord) {
+    let updated = |record: &SessionRecord| -> Option<Millis> {
+        record.stored.document.lens::<Session<'_>>().time.and_then(|time| time.updated)
+    };
+    let (mut newer, mut older) = (other, known.clone());
+    if updated(&newer) <= updated(&older) {
+        std::mem::swap(&mut newer, &mut older);
+    }
+    newer.origins.append(&mut older.origins);
+    *known = newer;
+}

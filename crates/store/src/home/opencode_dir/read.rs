@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use annals_core::id::{ERA_MILLIS, IdError, MessageId, Millis, Moment, PartId, ProjectId, SessionId};
+use annals_core::id::{IdError, MessageId, Millis, PartId, ProjectId, SessionId};
 use annals_core::lens::{Message, Session};
 use annals_core::{Key, Stored};
 use rayon::prelude::*;
@@ -313,9 +313,10 @@ fn precedence(record: &SessionRecord) -> (Millis, bool) {
 
 /// A message that is to be visited.
 struct Pending {
+    era: i64,
     id: MessageId,
     path: String,
-    moment: Moment,
+    made: Millis,
     /// `None` where keeping it would take too much memory.
     stored: Option<Stored>,
 }
@@ -325,7 +326,6 @@ fn sorted_messages(tree: &Tree<'_>, session: &SessionRecord) -> (Vec<Pending>, V
     let mut quarantined = Vec::new();
     let mut messages = Vec::new();
     let mut kept_bytes = 0;
-    let session_made = session.created().and_then(|created| session.id.moment(created)).map(|made| made.millis);
     for (name, path) in documents(tree, &tree.layout.messages(&session.id)).unwrap_or_else(|problem| {
         quarantined.push(problem.of(&session.id));
         Vec::new()
@@ -343,26 +343,15 @@ fn sorted_messages(tree: &Tree<'_>, session: &SessionRecord) -> (Vec<Pending>, V
             Ok(None) => {}
             Ok(Some((stored, modified))) => {
                 let created = stored.document.lens::<Message<'_>>().created();
-                let moment = message_moment(&id, created.or(session_made).or(modified), session_made);
+                let made = created.or(session.created()).or(modified).unwrap_or(0);
                 kept_bytes += stored.document.bytes().len();
                 let stored = (kept_bytes <= KEPT_MESSAGE_BYTES).then_some(stored);
-                messages.push(Pending { id, path, moment, stored });
+                messages.push(Pending { era: id.era(made), id, path, made, stored });
             }
         }
     }
-    messages.sort_by(|a, b| a.moment.cmp(&b.moment).then_with(|| a.id.as_str().cmp(b.id.as_str())));
+    messages.sort_by(|a, b| (a.era, a.id.as_str()).cmp(&(b.era, b.id.as_str())));
     (messages, quarantined)
-}
-
-/// When a message was made. Its own `time.created` tells the era of its id, with one exception: a fork copies messages
-/// with their old times under new ids, and those cannot be much older than the fork itself.
-fn message_moment(id: &MessageId, created: Option<Millis>, session_made: Option<Millis>) -> Moment {
-    let reference = created.unwrap_or(0);
-    let mut moment = id.moment(reference).unwrap_or(Moment::at(reference));
-    if session_made.is_some_and(|made| moment.millis + ERA_MILLIS / 2 < made) {
-        moment.millis += ERA_MILLIS;
-    }
-    moment
 }
 
 /// Adds to a message what is wanted of its parts. `None` if it was deleted since it was sorted in.
@@ -380,8 +369,8 @@ fn complete(
             None => return Ok(None),
         },
     };
-    let moment = pending.moment;
-    let mut record = MessageRecord { stored, moment, parts: Vec::new(), n_parts: 0, quarantined: Vec::new() };
+    let made = pending.made;
+    let mut record = MessageRecord { stored, made, parts: Vec::new(), n_parts: 0, quarantined: Vec::new() };
     let names = match documents(tree, &tree.layout.parts(&session.id, &pending.id)) {
         Ok(names) => names,
         Err(problem) => {
@@ -393,14 +382,14 @@ fn complete(
     if want == Want::PartCounts {
         return Ok(Some(record));
     }
-    let mut parts: Vec<(Moment, PartId, String)> = Vec::with_capacity(names.len());
+    let mut parts: Vec<(i64, PartId, String)> = Vec::with_capacity(names.len());
     for (name, path) in names {
         match PartId::parse(&name) {
-            Ok(id) => parts.push((id.moment(moment.millis).unwrap_or(moment), id, path)),
+            Ok(id) => parts.push((id.era(made), id, path)),
             Err(error) => record.quarantined.push(bad_name(tree, &path, error).of(&session.id)),
         }
     }
-    parts.sort_by(|(a, a_id, _), (b, b_id, _)| a.cmp(b).then_with(|| a_id.as_str().cmp(b_id.as_str())));
+    parts.sort_by(|(a_era, a, _), (b_era, b, _)| (a_era, a.as_str()).cmp(&(b_era, b.as_str())));
     for (_, id, path) in parts {
         let key = Key::Part(session.id.clone(), pending.id.clone(), id);
         match read_document(tree, &path, Shape::Object, key) {

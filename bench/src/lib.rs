@@ -1,0 +1,7 @@
+//! Measurements of annals against OpenCode's own storage, on homes made for the purpose.
+//!
+//! [`generate`] makes a home: a tree of JSON files as OpenCode 1.1.65 would have left it after a few
+//! months of work, the same bytes for the same seed. Nothing here is part of annals itself, so that
+//! nobody who uses the library compiles it.
+
+pub mod generate;

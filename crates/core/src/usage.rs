@@ -1,0 +1,100 @@
+//! What conversations cost: money, tokens, calls.
+
+use crate::lens::{AssistantMessage, Tokens};
+
+/// Money and tokens, added up over messages.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    /// US dollars.
+    pub cost: f64,
+    /// Tokens sent and not cached.
+    pub input: f64,
+    /// Tokens received.
+    pub output: f64,
+    /// Tokens thought.
+    pub reasoning: f64,
+    /// Tokens read from the provider's cache.
+    pub cache_read: f64,
+    /// Tokens written to it.
+    pub cache_write: f64,
+}
+
+impl Usage {
+    /// What one model call took. A missing or impossible number counts as nothing, as in OpenCode.
+    pub fn of(message: &AssistantMessage<'_>) -> Usage {
+        Usage { cost: number(message.cost), ..message.tokens.as_ref().map(Usage::of_tokens).unwrap_or_default() }
+    }
+
+    fn of_tokens(tokens: &Tokens) -> Usage {
+        let cache = tokens.cache.as_ref();
+        Usage {
+            cost: 0.0,
+            input: number(tokens.input),
+            output: number(tokens.output),
+            reasoning: number(tokens.reasoning),
+            cache_read: number(cache.and_then(|cache| cache.read)),
+            cache_write: number(cache.and_then(|cache| cache.write)),
+        }
+    }
+
+    /// All tokens together.
+    pub fn total_tokens(&self) -> f64 {
+        self.input + self.output + self.reasoning + self.cache_read + self.cache_write
+    }
+}
+
+fn number(number: Option<f64>) -> f64 {
+    number.filter(|number| number.is_finite()).unwrap_or(0.0)
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Usage) {
+        self.cost += other.cost;
+        self.input += other.input;
+        self.output += other.output;
+        self.reasoning += other.reasoning;
+        self.cache_read += other.cache_read;
+        self.cache_write += other.cache_write;
+    }
+}
+
+/// How often a tool was called, and how that went.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ToolUse {
+    /// Calls.
+    pub calls: usize,
+    /// Calls that failed.
+    pub errors: usize,
+    /// How long each finished call took, in milliseconds.
+    pub durations: Vec<u32>,
+}
+
+impl ToolUse {
+    /// Adds one call.
+    pub fn add(&mut self, part: &crate::lens::ToolPart<'_>) {
+        self.calls += 1;
+        let Some(state) = &part.state else { return };
+        if state.status() == Some(crate::lens::ToolStatus::Error) {
+            self.errors += 1;
+        }
+        if let Some(time) = &state.time
+            && let (Some(start), Some(end)) = (time.start, time.end)
+        {
+            self.durations.push(u32::try_from((end - start).max(0)).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Adds the calls of another count.
+    pub fn merge(&mut self, other: ToolUse) {
+        self.calls += other.calls;
+        self.errors += other.errors;
+        self.durations.extend(other.durations);
+    }
+
+    /// The middle duration in milliseconds.
+    pub fn median_duration(&self) -> Option<u32> {
+        let mut durations = self.durations.clone();
+        durations.sort_unstable();
+        durations.get(durations.len() / 2).copied()
+    }
+}

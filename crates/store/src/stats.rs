@@ -1,0 +1,190 @@
+//! What all sessions together amount to: what `opencode stats` counts, and more.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use annals_core::Usage;
+use annals_core::id::{Millis, ProjectId};
+use annals_core::lens::{Message, Part, Session};
+use annals_core::usage::ToolUse;
+use rayon::prelude::*;
+
+use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord, Want};
+
+/// Milliseconds of a day.
+pub const DAY: Millis = 24 * 60 * 60 * 1000;
+
+/// Counts over a set of sessions.
+#[derive(Debug, Clone, Default)]
+pub struct Stats {
+    /// Sessions.
+    pub sessions: usize,
+    /// Messages.
+    pub messages: usize,
+    /// Parts.
+    pub parts: usize,
+    /// Cost and tokens.
+    pub usage: Usage,
+    /// All tokens of each session.
+    pub session_tokens: Vec<f64>,
+    /// Tool calls by tool.
+    pub tools: BTreeMap<String, ToolUse>,
+    /// Answers by `provider/model`.
+    pub models: BTreeMap<String, Share>,
+    /// Answers by agent.
+    pub agents: BTreeMap<String, Share>,
+    /// Answers by project.
+    pub projects: BTreeMap<ProjectId, Share>,
+    /// Answers by the day they were made, in days since the epoch of the time zone asked for.
+    pub days: BTreeMap<i64, Share>,
+    /// When the first session was made.
+    pub earliest: Option<Millis>,
+    /// When the last session was used.
+    pub latest: Option<Millis>,
+}
+
+/// What belongs to one model, agent, project or day.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Share {
+    /// Sessions with at least one answer.
+    pub sessions: usize,
+    /// Answers.
+    pub messages: usize,
+    /// Cost and tokens.
+    pub usage: Usage,
+}
+
+/// How sessions are counted.
+#[derive(Clone, Copy)]
+pub struct Counting<'a> {
+    /// Which day, counted from the epoch, a time falls on.
+    pub day_of: &'a (dyn Fn(Millis) -> i64 + Sync),
+    /// Called with each session that is done.
+    pub progress: &'a (dyn Fn() + Sync),
+}
+
+impl std::fmt::Debug for Counting<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Counting")
+    }
+}
+
+/// Counts sessions, several at a time.
+pub fn collect(
+    home: &dyn Read,
+    records: Vec<SessionRecord>,
+    counting: Counting<'_>,
+) -> Result<Found<Stats>, ReadError> {
+    let counted: Result<Vec<_>, ReadError> = records
+        .into_par_iter()
+        .map(|record| {
+            let counted = count_session(home, &record, counting.day_of);
+            (counting.progress)();
+            counted
+        })
+        .collect();
+    // Added up in order, so that sums of fractions come out the same each time.
+    let mut found: Found<Stats> = Found::default();
+    for (stats, mut quarantined) in counted? {
+        found.value.merge(stats);
+        found.quarantined.append(&mut quarantined);
+    }
+    Ok(found)
+}
+
+fn count_session(
+    home: &dyn Read,
+    record: &SessionRecord,
+    day_of: &(dyn Fn(Millis) -> i64 + Sync),
+) -> Result<(Stats, Vec<Quarantined>), ReadError> {
+    let time = record.stored.document.lens::<Session<'_>>().time.unwrap_or_default();
+    let mut stats = Stats { sessions: 1, earliest: time.created, latest: time.updated, ..Stats::default() };
+    let mut quarantined = Vec::new();
+    let unvisited = home.messages(record, Want::Parts, &mut |mut message| {
+        quarantined.append(&mut message.quarantined);
+        stats.messages += 1;
+        stats.parts += message.n_parts;
+        if let Message::Assistant(answer) = message.stored.document.lens::<Message<'_>>() {
+            let usage = Usage::of(&answer);
+            let name = |text: &Option<_>| text.as_ref().map_or("unknown".to_owned(), ToString::to_string);
+            let model = format!("{}/{}", name(&answer.provider_id), name(&answer.model_id));
+            let agent = name(&answer.agent.clone().or(answer.mode.clone()));
+            let made = answer.time.as_ref().and_then(|time| time.created).unwrap_or(message.made);
+            stats.usage += usage;
+            stats.models.entry(model).or_default().add(usage);
+            stats.agents.entry(agent).or_default().add(usage);
+            stats.projects.entry(record.project.clone()).or_default().add(usage);
+            stats.days.entry(day_of(made)).or_default().add(usage);
+        }
+        for part in &message.parts {
+            if let Part::Tool(part) = part.document.lens::<Part<'_>>()
+                && let Some(tool) = part.tool.as_ref().filter(|tool| !tool.is_empty())
+            {
+                stats.tools.entry(tool.to_string()).or_default().add(&part);
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    quarantined.extend(unvisited);
+    stats.session_tokens.push(stats.usage.total_tokens());
+    Ok((stats, quarantined))
+}
+
+impl Stats {
+    /// How many days the sessions span, counted as `opencode stats` does. `window` is the number of days asked for.
+    pub fn days_spanned(&self, window: Option<u32>) -> i64 {
+        match (window, self.earliest, self.latest) {
+            (Some(window), _, _) => i64::from(window.max(1)),
+            (None, Some(earliest), Some(latest)) => {
+                let span = latest.saturating_sub(earliest).max(0);
+                (span.saturating_add(DAY - 1) / DAY).max(1)
+            }
+            _ => i64::from(self.sessions > 0),
+        }
+    }
+
+    /// The middle number of tokens of a session.
+    pub fn median_session_tokens(&self) -> f64 {
+        let mut tokens = self.session_tokens.clone();
+        tokens.sort_unstable_by(f64::total_cmp);
+        match tokens.len() {
+            0 => 0.0,
+            n if n % 2 == 1 => tokens[n / 2],
+            n => (tokens[n / 2 - 1] + tokens[n / 2]) / 2.0,
+        }
+    }
+
+    fn merge(&mut self, other: Stats) {
+        self.sessions += other.sessions;
+        self.messages += other.messages;
+        self.parts += other.parts;
+        self.usage += other.usage;
+        self.session_tokens.extend(other.session_tokens);
+        for (tool, uses) in other.tools {
+            self.tools.entry(tool).or_default().merge(uses);
+        }
+        merge_shares(&mut self.models, other.models);
+        merge_shares(&mut self.agents, other.agents);
+        merge_shares(&mut self.projects, other.projects);
+        merge_shares(&mut self.days, other.days);
+        self.earliest = [self.earliest, other.earliest].into_iter().flatten().min();
+        self.latest = [self.latest, other.latest].into_iter().flatten().max();
+    }
+}
+
+impl Share {
+    fn add(&mut self, usage: Usage) {
+        self.sessions = 1;
+        self.messages += 1;
+        self.usage += usage;
+    }
+}
+
+fn merge_shares<K: Ord>(into: &mut BTreeMap<K, Share>, from: BTreeMap<K, Share>) {
+    for (key, share) in from {
+        let sum = into.entry(key).or_default();
+        sum.sessions += share.sessions;
+        sum.messages += share.messages;
+        sum.usage += share.usage;
+    }
+}
