@@ -18,7 +18,8 @@ impl Fixture {
     pub fn unpack(name: &str) -> Fixture {
         let archive = workspace().join("fixtures").join(format!("{name}.tar.zst"));
         let dir = tempfile::tempdir().expect("a temporary directory can be made");
-        let file = std::fs::File::open(&archive).unwrap_or_else(|error| panic!("{}: {error}", archive.display()));
+        let file =
+            std::fs::File::open(&archive).unwrap_or_else(|error| panic!("{}: {error}", archive.display()));
         let decoder = zstd::Decoder::new(file).expect("the archive is compressed with zstd");
         tar::Archive::new(decoder).unpack(dir.path()).expect("the archive can be unpacked");
         Fixture { dir }
@@ -65,7 +66,9 @@ pub fn files_below(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut directories = vec![directory.to_owned()];
     while let Some(directory) = directories.pop() {
-        for entry in std::fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display())) {
+        for entry in
+            std::fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
+        {
             let path = entry.expect("the directory can be listed").path();
             if path.is_dir() && !path.is_symlink() {
                 directories.push(path);
