@@ -1,1 +1,64 @@
-fn main() {}
+//! The `annals` binary.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool: its output is the product"
+)]
+
+mod args;
+mod commands;
+mod context;
+mod error;
+mod output;
+mod progress;
+mod prose;
+mod short_id;
+mod text;
+mod time_arg;
+mod transcript;
+mod wire;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+use crate::context::Context;
+use crate::error::{CliError, CommandResult, ErrorKind, Outcome};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let paint = output::Painter {
+        color: output::use_color(cli.global.color, std::io::IsTerminal::is_terminal(&std::io::stderr())),
+    };
+    match run(cli) {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::WithProblems) => ExitCode::from(3),
+        Err(CliError { kind: ErrorKind::BrokenPipe, .. }) => ExitCode::SUCCESS,
+        Err(error) => {
+            error.print(paint);
+            ExitCode::from(if error.kind == ErrorKind::Usage { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(cli: Cli) -> CommandResult {
+    let context = Context::new(&cli.global)?;
+    match cli.command {
+        None => commands::overview::run(&context),
+        Some(Command::List(args)) => commands::list::run(&context, &args),
+        Some(Command::Show(args)) => commands::show::run(&context, &args),
+        Some(Command::Tree(args)) => commands::tree::run(&context, &args),
+        Some(Command::Stats(args)) => commands::stats::run(&context, &args),
+        Some(Command::Export(args)) => commands::export::run(&context, &args),
+        Some(Command::Import(args)) => commands::import::run(&context, &args),
+        Some(Command::Todo(args)) => commands::todo::run(&context, &args),
+        Some(Command::Check(args)) => commands::check::run(&context, &args),
+        Some(Command::Rename(args)) => commands::rename::run(&context, &args),
+        Some(Command::Archive(args)) => commands::archive::run(&context, &args),
+        Some(Command::Rm(args)) => commands::rm::run(&context, &args),
+        Some(Command::Demo(args)) => commands::demo::run(&context, &args),
+        Some(Command::Completions(args)) => commands::completions::run(&context, &args),
+        Some(Command::Man(args)) => commands::man::run(&context, &args),
+    }
+}

@@ -2,12 +2,14 @@
 //!
 //! Pure: no input or output, no clock, no randomness. Everything that touches a disk is in the crate `annals`.
 
+pub mod call;
 pub mod change;
 pub mod document;
 pub mod format;
 pub mod id;
 pub mod json;
 pub mod lens;
+pub mod render;
 pub mod usage;
 
 pub use change::{Change, Expected, Transaction};

@@ -22,7 +22,10 @@ pub struct Usage {
 impl Usage {
     /// What one model call took. A missing or impossible number counts as nothing, as in OpenCode.
     pub fn of(message: &AssistantMessage<'_>) -> Usage {
-        Usage { cost: number(message.cost), ..message.tokens.as_ref().map(Usage::of_tokens).unwrap_or_default() }
+        Usage {
+            cost: number(message.cost),
+            ..message.tokens.as_ref().map(Usage::of_tokens).unwrap_or_default()
+        }
     }
 
     fn of_tokens(tokens: &Tokens) -> Usage {

@@ -43,7 +43,8 @@ pub fn session(home: &dyn Read, wanted: &str) -> Result<SessionRecord, FindError
     let mut sessions = home.sessions(&SessionQuery::default())?.value;
     sessions.sort_by_cached_key(|record| std::cmp::Reverse(updated(record)));
     if wanted == "last" {
-        let is_root = |record: &SessionRecord| record.stored.document.lens::<Session<'_>>().parent_id.is_none();
+        let is_root =
+            |record: &SessionRecord| record.stored.document.lens::<Session<'_>>().parent_id.is_none();
         let index = sessions.iter().position(is_root).unwrap_or(0);
         if index < sessions.len() {
             return Ok(sessions.swap_remove(index));
@@ -56,7 +57,13 @@ pub fn session(home: &dyn Read, wanted: &str) -> Result<SessionRecord, FindError
     };
     let piece = wanted.to_lowercase();
     let title = |record: &SessionRecord| {
-        record.stored.document.lens::<Session<'_>>().title.map(|title| title.to_str().to_lowercase()).unwrap_or_default()
+        record
+            .stored
+            .document
+            .lens::<Session<'_>>()
+            .title
+            .map(|title| title.to_str().to_lowercase())
+            .unwrap_or_default()
     };
     // The narrowest reading that fits anything decides: the whole title, then an id, then a piece of a title.
     let readings: [&dyn Fn(&SessionRecord) -> bool; 3] =

@@ -6,14 +6,13 @@ use annals_core::id::{Millis, ProjectId, SessionId};
 use annals_core::json::JsonError;
 use annals_core::{Key, Stored, Transaction};
 
+use crate::check::Problem;
 use crate::query::SessionQuery;
 
 pub mod opencode_dir;
 mod several;
 
 pub use several::Several;
-
-
 
 /// What every home can do: tell what is in it.
 ///
@@ -46,6 +45,24 @@ pub trait Read: Send + Sync {
 
     /// The keys of everything that belongs to a session, also of what nothing refers to any more.
     fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError>;
+
+    /// Looks at everything and tells what is wrong. `now` tells an answer that is being written from one that was cut
+    /// short; `progress` is called with each session that is done.
+    fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError>;
+
+    /// How much there is, without reading it.
+    fn extent(&self) -> Result<Extent, ReadError>;
+}
+
+/// How much a home holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Messages.
+    pub messages: usize,
+    /// Parts.
+    pub parts: usize,
+    /// Bytes of all documents.
+    pub bytes: u64,
 }
 
 /// A home that can be changed.
@@ -140,7 +157,9 @@ impl std::fmt::Display for Quarantined {
         write!(f, "{}", self.place)?;
         match &self.reason {
             // A place in the document continues the path, as compilers write it.
-            Reason::Json(error) if error.to_string().starts_with(|c: char| c.is_ascii_digit()) => write!(f, ":{error}"),
+            Reason::Json(error) if error.to_string().starts_with(|c: char| c.is_ascii_digit()) => {
+                write!(f, ":{error}")
+            }
             reason => write!(f, ": {reason}"),
         }?;
         match &self.session {

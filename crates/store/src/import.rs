@@ -89,7 +89,9 @@ pub fn import(
     }
     let sessions: BTreeSet<String> = documents
         .iter()
-        .filter_map(|(key, _)| if let Key::Session(_, session) = key { Some(session.to_string()) } else { None })
+        .filter_map(
+            |(key, _)| if let Key::Session(_, session) = key { Some(session.to_string()) } else { None },
+        )
         .collect();
     let sessions: Vec<SessionId> = sessions.iter().filter_map(|id| SessionId::parse(id).ok()).collect();
     if sessions.is_empty() {
@@ -131,7 +133,10 @@ pub fn import(
         match home.document(key)? {
             None => transaction.insert(key.clone(), document.clone()),
             Some(old) if same_value(old.document.root(), document.root()) => account.unchanged += 1,
-            Some(_) if matches!(key, Key::Project(_)) || key.session().is_some_and(|session| !is_newer(session)) => {
+            Some(_)
+                if matches!(key, Key::Project(_))
+                    || key.session().is_some_and(|session| !is_newer(session)) =>
+            {
                 account.unchanged += 1;
             }
             Some(old) => transaction.replace(&old, document.clone()),
@@ -174,7 +179,8 @@ fn project_records(documents: &[(Key, Document)], now: Millis) -> Vec<(ProjectId
         if records.iter().any(|(known, _)| known == project) {
             continue;
         }
-        let directory = document.lens::<Session<'_>>().directory.map(|directory| directory.to_str().into_owned());
+        let directory =
+            document.lens::<Session<'_>>().directory.map(|directory| directory.to_str().into_owned());
         let worktree = match project.is_global() {
             true => "/".to_owned(),
             false => root_of(session).or(directory).unwrap_or_else(|| "/".to_owned()),

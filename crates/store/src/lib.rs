@@ -4,6 +4,7 @@
 //! ([`home::Write`]). What documents say is read through the lenses of [`model`].
 #![warn(missing_docs)]
 
+pub mod check;
 pub mod find;
 pub mod home;
 pub mod ids;

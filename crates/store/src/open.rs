@@ -13,7 +13,9 @@ pub enum OpenError {
     #[error(transparent)]
     Dir(#[from] OpenDirError),
     /// It is a file.
-    #[error("{path} is a file; this version of annals opens OpenCode's directories (through 1.1.65), not its databases")]
+    #[error(
+        "{path} is a file; this version of annals opens OpenCode's directories (through 1.1.65), not its databases"
+    )]
     File {
         /// The path.
         path: String,
@@ -41,6 +43,15 @@ pub fn open(url: &str) -> Result<Box<dyn Write>, OpenError> {
         return Err(OpenError::File { path: path.display().to_string() });
     }
     Ok(Box::new(OpencodeDir::open(&path)?))
+}
+
+/// Opens a home, and makes an empty OpenCode directory if there is nothing at its path.
+pub fn open_or_create(url: &str) -> Result<Box<dyn Write>, OpenError> {
+    let path = path_of(url)?;
+    if path.is_file() {
+        return Err(OpenError::File { path: path.display().to_string() });
+    }
+    Ok(Box::new(OpencodeDir::open_or_create(&path)?))
 }
 
 /// The path that a home's name stands for.

@@ -1,6 +1,5 @@
 //! What differs between operating systems, each with a portable fallback.
 
-use std::fs::File;
 use std::io;
 
 use cap_std::fs::{Dir, OpenOptions};
@@ -41,19 +40,88 @@ pub(crate) fn keep_permissions(dir: &Dir, path: &str, file: &cap_std::fs::File) 
     }
 }
 
+/// An entry of a directory, as far as a listing tells.
+pub(crate) struct RawEntry {
+    pub(crate) name: String,
+    pub(crate) kind: EntryKind,
+}
+
+/// What a listing says about an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    File,
+    Directory,
+    /// A link, or something the file system does not tell.
+    Unclear,
+}
+
+/// The entries of a directory whose names are UTF-8, hidden ones left out.
+///
+/// A home has a directory for each message, so listing them is half of all system calls. On Linux this takes four for a
+/// directory where the portable way takes seven.
+#[cfg(target_os = "linux")]
+pub(crate) fn list(dir: &Dir, path: &str) -> io::Result<Vec<RawEntry>> {
+    use rustix::fs::{FileType, RawDir};
+    let opened = open_directory(dir, path)?;
+    let mut buffer = Vec::with_capacity(16 << 10);
+    let mut entries = Vec::new();
+    let mut listing = RawDir::new(&opened, buffer.spare_capacity_mut());
+    while let Some(entry) = listing.next() {
+        let entry = entry?;
+        let Some(name) = entry.file_name().to_str().ok().filter(|name| !name.starts_with('.')) else {
+            continue;
+        };
+        let kind = match entry.file_type() {
+            FileType::RegularFile => EntryKind::File,
+            FileType::Directory => EntryKind::Directory,
+            _ => EntryKind::Unclear,
+        };
+        entries.push(RawEntry { name: name.to_owned(), kind });
+    }
+    Ok(entries)
+}
+
+/// The entries of a directory whose names are UTF-8, hidden ones left out.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn list(dir: &Dir, path: &str) -> io::Result<Vec<RawEntry>> {
+    let mut entries = Vec::new();
+    for entry in dir.read_dir(path)? {
+        let entry = entry?;
+        let Some(name) = entry.file_name().into_string().ok().filter(|name| !name.starts_with('.')) else {
+            continue;
+        };
+        let file_type = entry.file_type()?;
+        let kind = match (file_type.is_file(), file_type.is_dir()) {
+            (true, _) => EntryKind::File,
+            (_, true) => EntryKind::Directory,
+            _ => EntryKind::Unclear,
+        };
+        entries.push(RawEntry { name, kind });
+    }
+    Ok(entries)
+}
+
 /// Makes the entries of a directory durable. Elsewhere than on Unix a directory cannot be synced; there the file
 /// system's own journal has to do.
 pub(crate) fn sync_dir(dir: &Dir, path: &str) -> io::Result<()> {
     #[cfg(unix)]
     {
-        let dir: File = dir.open_dir(path)?.into_std_file();
-        dir.sync_all()
+        open_directory(dir, path)?.sync_all()
     }
     #[cfg(not(unix))]
     {
         let _ = (dir, path);
         Ok(())
     }
+}
+
+/// Opens a directory itself. cap-std's own way gives a handle that can only be used to open what is below.
+#[cfg(unix)]
+fn open_directory(dir: &Dir, path: &str) -> io::Result<cap_std::fs::File> {
+    use cap_std::fs::OpenOptionsExt;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(rustix::fs::OFlags::DIRECTORY.bits().cast_signed());
+    dir.open_with(path, &options)
 }
 
 /// Whether an error says that a file system or file cannot be written to at all.

@@ -44,7 +44,12 @@ pub struct IdentityError {
 pub fn identify(directory: &Path, git: &Path) -> Result<ProjectIdentity, IdentityError> {
     let Some(sandbox) = directory.ancestors().find(|ancestor| ancestor.join(".git").exists()) else {
         let root = PathBuf::from("/");
-        return Ok(ProjectIdentity { id: ProjectId::global(), worktree: root.clone(), sandbox: root, vcs: None });
+        return Ok(ProjectIdentity {
+            id: ProjectId::global(),
+            worktree: root.clone(),
+            sandbox: root,
+            vcs: None,
+        });
     };
     let mut identity = ProjectIdentity {
         id: ProjectId::global(),

@@ -81,7 +81,10 @@ pub fn summarize(
     Ok(found)
 }
 
-fn summarize_one(home: &dyn Read, record: &SessionRecord) -> Result<(SessionSummary, Vec<Quarantined>), ReadError> {
+fn summarize_one(
+    home: &dyn Read,
+    record: &SessionRecord,
+) -> Result<(SessionSummary, Vec<Quarantined>), ReadError> {
     let mut summary = SessionSummary::of_document(record);
     let mut quarantined = Vec::new();
     let unvisited = home.messages(record, Want::PartCounts, &mut |mut message| {

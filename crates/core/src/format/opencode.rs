@@ -109,6 +109,8 @@ fn id<T>(
 ) -> Result<T, ImportError> {
     match object.get(key).and_then(Node::as_text) {
         None => Err(ImportError::shape(place, format!("has no `{key}`"))),
-        Some(text) => parse(&text.to_str()).map_err(|error| ImportError::Id { place: place.to_owned(), error }),
+        Some(text) => {
+            parse(&text.to_str()).map_err(|error| ImportError::Id { place: place.to_owned(), error })
+        }
     }
 }

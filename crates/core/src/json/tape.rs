@@ -8,7 +8,7 @@ use super::{JsonError, JsonErrorKind};
 /// knows the entry after them, so a reader steps over a megabyte of nested metadata at the cost of one lookup.
 #[derive(Debug, Clone)]
 pub struct Tape {
-    pub(super) entries: Box<[Entry]>,
+    pub(super) entries: Vec<Entry>,
 }
 
 /// One key or value: its bytes (a string with its quotes) and the entry that follows it and all it contains.
@@ -33,9 +33,11 @@ impl Tape {
         if bytes.len() > Tape::MAX_BYTES {
             return Err(JsonError::at(JsonErrorKind::TooLarge, bytes, 0));
         }
-        let mut scanner = Scanner { bytes, at: 0, entries: Vec::new(), open: Vec::new() };
+        // OpenCode's documents have an entry for every 25 bytes or so; long texts have far fewer.
+        let entries = Vec::with_capacity((bytes.len() / 24).clamp(8, 256));
+        let mut scanner = Scanner { bytes, at: 0, entries, open: Vec::new() };
         match scanner.document() {
-            Ok(()) => Ok(Tape { entries: scanner.entries.into_boxed_slice() }),
+            Ok(()) => Ok(Tape { entries: scanner.entries }),
             Err(kind) => Err(JsonError::at(kind, bytes, scanner.at)),
         }
     }

@@ -43,7 +43,9 @@ impl<'a> Lens<'a> for Message<'a> {
     fn look(node: Node<'a>) -> Option<Self> {
         match node.get("role").and_then(Node::as_text) {
             Some(role) if role == "user" => Some(Message::User(Box::new(UserMessage::look(node)?))),
-            Some(role) if role == "assistant" => Some(Message::Assistant(Box::new(AssistantMessage::look(node)?))),
+            Some(role) if role == "assistant" => {
+                Some(Message::Assistant(Box::new(AssistantMessage::look(node)?)))
+            }
             _ => Some(Message::Other(Box::new(AssistantMessage::look(node)?))),
         }
     }

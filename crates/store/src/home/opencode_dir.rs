@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 
 use annals_core::id::ProjectId;
 
-pub use check::{Problem, ProblemKind};
-
 use files::{Files, View};
 use layout::Layout;
 
@@ -60,7 +58,9 @@ pub enum OpenDirError {
         path: String,
     },
     /// There is something, but no sessions of any layout could be in it.
-    #[error("{path} is not an OpenCode directory: it has neither `storage/` nor `project/*/storage/` nor `session/`")]
+    #[error(
+        "{path} is not an OpenCode directory: it has neither `storage/` nor `project/*/storage/` nor `session/`"
+    )]
     NotAHome {
         /// The path.
         path: String,
@@ -97,7 +97,8 @@ impl OpencodeDir {
             }
         }
         if let Ok(slugs) = std::fs::read_dir(path.join("project")) {
-            let mut slugs: Vec<String> = slugs.flatten().filter_map(|slug| slug.file_name().into_string().ok()).collect();
+            let mut slugs: Vec<String> =
+                slugs.flatten().filter_map(|slug| slug.file_name().into_string().ok()).collect();
             slugs.sort();
             for slug in slugs {
                 let tree = path.join("project").join(&slug).join("storage");

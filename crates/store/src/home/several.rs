@@ -7,7 +7,8 @@ use annals_core::id::{Millis, SessionId};
 use annals_core::lens::Session;
 use annals_core::{Key, Stored};
 
-use super::{Found, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
+use super::{Extent, Found, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::check::Problem;
 use crate::query::SessionQuery;
 
 /// Homes as one. A session that several of them hold is one session: it is read where it was last used, and its record
@@ -107,6 +108,25 @@ impl Read for Several<'_> {
             Some(home) => home.session_keys(id),
             None => Ok(Vec::new()),
         }
+    }
+
+    fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
+        let mut problems = Vec::new();
+        for home in &self.0 {
+            problems.extend(home.check(now, progress)?);
+        }
+        Ok(problems)
+    }
+
+    fn extent(&self) -> Result<Extent, ReadError> {
+        let mut sum = Extent::default();
+        for home in &self.0 {
+            let extent = home.extent()?;
+            sum.messages += extent.messages;
+            sum.parts += extent.parts;
+            sum.bytes += extent.bytes;
+        }
+        Ok(sum)
     }
 }
 

@@ -32,11 +32,13 @@ fn every_document_can_be_read_and_written_back_byte_for_byte() {
     for name in Fixture::FLAT {
         let fixture = Fixture::unpack(name);
         let files = fixture.stored_files();
-        let documents: Vec<_> = files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "json")).collect();
+        let documents: Vec<_> =
+            files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "json")).collect();
         assert!(documents.len() > 1900, "{name}: {}", documents.len());
         for path in documents {
             let bytes = std::fs::read(path).unwrap();
-            let document = Document::parse(bytes.clone()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let document =
+                Document::parse(bytes.clone()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert_eq!(document.bytes(), bytes);
             // What we would write for the same value is what OpenCode wrote.
             assert_eq!(Document::new(&document).bytes(), bytes, "{}", path.display());

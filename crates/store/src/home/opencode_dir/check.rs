@@ -12,101 +12,21 @@ use rayon::prelude::*;
 use super::files::Shape;
 use super::journal::{self, Journal};
 use super::layout::{Layout, flat_path, stem};
-use super::read::{documents, list_sessions, locate, read_document};
+use super::read::{documents, list_sessions, read_document};
 use super::{OpencodeDir, Tree};
+use crate::check::{Problem, ProblemKind};
 use crate::home::{MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
 use crate::query::SessionQuery;
-
-/// Something that is not as it should be.
-#[derive(Debug, Clone)]
-pub struct Problem {
-    /// What kind of thing.
-    pub kind: ProblemKind,
-    /// Path inside the home.
-    pub place: String,
-    /// Id of the entity, where there is one.
-    pub id: Option<String>,
-    /// What is wrong, in words.
-    pub detail: String,
-}
-
-/// The kinds of problems.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum ProblemKind {
-    /// A document cannot be read.
-    Unreadable,
-    /// Parts whose message is gone.
-    OrphanParts,
-    /// Messages whose session is gone.
-    OrphanMessages,
-    /// A todo list, diff or share whose session is gone.
-    OrphanBeside,
-    /// A document says it is another than its name says.
-    IdMismatch,
-    /// A session is filed under another project than it names.
-    ProjectMismatch,
-    /// A session is filed under several projects.
-    DuplicateSession,
-    /// A project has sessions but no record.
-    MissingProject,
-    /// A session or message that another one names does not exist.
-    MissingParent,
-    /// A tool call that will never end.
-    StuckTool,
-    /// An answer that was cut short.
-    UnfinishedMessage,
-    /// A file that is no document.
-    Leftover,
-    /// A transaction that could not be finished.
-    UnfinishedTransaction,
-}
-
-impl ProblemKind {
-    /// The name of the kind in machine output.
-    pub fn name(self) -> &'static str {
-        match self {
-            ProblemKind::Unreadable => "unreadable",
-            ProblemKind::OrphanParts => "orphan-parts",
-            ProblemKind::OrphanMessages => "orphan-messages",
-            ProblemKind::OrphanBeside => "orphan-file",
-            ProblemKind::IdMismatch => "id-mismatch",
-            ProblemKind::ProjectMismatch => "project-mismatch",
-            ProblemKind::DuplicateSession => "duplicate-session",
-            ProblemKind::MissingProject => "missing-project",
-            ProblemKind::MissingParent => "missing-parent",
-            ProblemKind::StuckTool => "stuck-tool",
-            ProblemKind::UnfinishedMessage => "unfinished-message",
-            ProblemKind::Leftover => "leftover",
-            ProblemKind::UnfinishedTransaction => "unfinished-transaction",
-        }
-    }
-
-    /// What would mend it.
-    pub fn repair(self) -> &'static str {
-        match self {
-            ProblemKind::Unreadable => "restore the file from a backup, or remove it",
-            ProblemKind::OrphanParts | ProblemKind::OrphanMessages | ProblemKind::OrphanBeside => {
-                "remove it; nothing refers to it"
-            }
-            ProblemKind::IdMismatch | ProblemKind::ProjectMismatch => "make the document say what its path says",
-            ProblemKind::DuplicateSession => "remove the copy that was used less recently",
-            ProblemKind::MissingProject => "open the project once with OpenCode, or write its record",
-            ProblemKind::MissingParent => "none; the reference leads nowhere",
-            ProblemKind::StuckTool => "mark the call as failed",
-            ProblemKind::UnfinishedMessage => "mark the answer as ended",
-            ProblemKind::Leftover => "remove it",
-            ProblemKind::UnfinishedTransaction => "make the home writable, then open it again",
-        }
-    }
-}
 
 /// An answer without an end is taken for one that is being written until its session has rested this long.
 const STILL_RUNNING: Millis = 10 * 60 * 1000;
 
 impl OpencodeDir {
-    /// Looks at every document. `progress` is called with each session that is done.
-    pub fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
+    pub(super) fn check_all(
+        &self,
+        now: Millis,
+        progress: &(dyn Fn() + Sync),
+    ) -> Result<Vec<Problem>, ReadError> {
         let mut problems = Vec::new();
         let found = self.sessions(&SessionQuery::default())?;
         problems.extend(found.quarantined.into_iter().map(unreadable));
@@ -137,7 +57,12 @@ impl OpencodeDir {
         let mut problems = Vec::new();
         let session = record.stored.document.lens::<Session<'_>>();
         let mut add = |kind, stored: &Stored, detail: String| {
-            problems.push(Problem { kind, place: stored.place.clone(), id: Some(id_of(&stored.key)), detail });
+            problems.push(Problem {
+                kind,
+                place: stored.place.clone(),
+                id: Some(id_of(&stored.key)),
+                detail,
+            });
         };
         check_ids(&record.stored, &mut add);
         if let Some(named) = session.project_id.filter(|named| *named != record.project.as_str()) {
@@ -147,7 +72,11 @@ impl OpencodeDir {
         if let Some(parent) = &session.parent_id
             && !SessionId::parse(&parent.to_str()).is_ok_and(|parent| known.contains(&parent))
         {
-            add(ProblemKind::MissingParent, &record.stored, format!("its parent session {parent} does not exist"));
+            add(
+                ProblemKind::MissingParent,
+                &record.stored,
+                format!("its parent session {parent} does not exist"),
+            );
         }
         let mut unreadables = Vec::new();
         let mut last_activity = session.time.and_then(|time| time.updated).unwrap_or(0);
@@ -174,7 +103,11 @@ impl OpencodeDir {
         })?;
         for (stored, parent) in answers {
             if !MessageId::parse(&parent).is_ok_and(|parent| messages.contains(&parent)) {
-                add(ProblemKind::MissingParent, &stored, format!("the message it answers, {parent}, does not exist"));
+                add(
+                    ProblemKind::MissingParent,
+                    &stored,
+                    format!("the message it answers, {parent}, does not exist"),
+                );
             }
         }
         if now - last_activity > STILL_RUNNING {
@@ -204,7 +137,8 @@ impl OpencodeDir {
             let detail = format!("{} changes wait to be finished", tree.view.overlay.len());
             add(ProblemKind::UnfinishedTransaction, journal::JOURNAL, None, detail);
         }
-        let projects: HashSet<String> = documents(tree, "project")?.into_iter().map(|(name, _)| name).collect();
+        let projects: HashSet<String> =
+            documents(tree, "project")?.into_iter().map(|(name, _)| name).collect();
         let mut owners: HashMap<SessionId, Vec<ProjectId>> = HashMap::new();
         for located in list_sessions(tree, &SessionQuery::default(), &mut Vec::new())? {
             owners.entry(located.session).or_default().push(located.project);
@@ -264,17 +198,13 @@ impl OpencodeDir {
             problems.push(unreadable(quarantined));
         }
         for orphans in self.orphan_parts()? {
-            let of = orphans.session.as_ref().map(|session| format!(" of session {session}")).unwrap_or_default();
+            let of =
+                orphans.session.as_ref().map(|session| format!(" of session {session}")).unwrap_or_default();
             let detail = format!("{} part(s) of a message{of} that does not exist", orphans.n_parts);
             let id = Some(orphans.message.to_string());
             problems.push(Problem { kind: ProblemKind::OrphanParts, place: orphans.place, id, detail });
         }
         Ok(())
-    }
-
-    /// Whether a session is where it can be written.
-    pub fn is_writable_layout(&self, id: &SessionId) -> bool {
-        self.flat_tree().is_some_and(|tree| locate(&tree, id).is_ok_and(|located| !located.is_empty()))
     }
 }
 
@@ -289,11 +219,16 @@ fn unfinished(message: &MessageRecord) -> Vec<(ProblemKind, Stored, String)> {
     }
     for part in &message.parts {
         if let Part::Tool(tool) = part.document.lens::<Part<'_>>()
-            && let Some(status @ (ToolStatus::Pending | ToolStatus::Running)) = tool.state.and_then(|state| state.status())
+            && let Some(status @ (ToolStatus::Pending | ToolStatus::Running)) =
+                tool.state.and_then(|state| state.status())
         {
             let name = tool.tool.map(|tool| tool.to_string()).unwrap_or_default();
             let status = if status == ToolStatus::Pending { "pending" } else { "running" };
-            found.push((ProblemKind::StuckTool, part.clone(), format!("the call of `{name}` is still {status}")));
+            found.push((
+                ProblemKind::StuckTool,
+                part.clone(),
+                format!("the call of `{name}` is still {status}"),
+            ));
         }
     }
     found

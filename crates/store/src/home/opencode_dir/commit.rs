@@ -106,7 +106,9 @@ impl OpencodeDir {
         for root in self.roots.iter().filter(|root| root.layout != Layout::Flat) {
             let dir = &root.files.dir;
             let (document, rest) = match &root.layout {
-                Layout::PerSession => (format!("session/{session}/meta.json"), vec![format!("session/{session}")]),
+                Layout::PerSession => {
+                    (format!("session/{session}/meta.json"), vec![format!("session/{session}")])
+                }
                 _ => {
                     let info = format!("session/info/{session}.json");
                     (info, vec![format!("session/message/{session}"), format!("session/part/{session}")])
@@ -211,7 +213,11 @@ impl Committer<'_> {
                 (Expected::Unchanged(_), None) => ConflictKind::Gone,
                 (Expected::Unchanged(_), Some(_)) => ConflictKind::Changed,
             };
-            Err(CommitError::Conflict { key: Box::new(change.key.clone()), place: format!("{prefix}{path}"), what })
+            Err(CommitError::Conflict {
+                key: Box::new(change.key.clone()),
+                place: format!("{prefix}{path}"),
+                what,
+            })
         };
         changes.iter().map(check_one).collect()
     }
@@ -226,7 +232,9 @@ impl Committer<'_> {
                 changed.extend(self.make_parent(&path).map_err(failed)?);
                 let staged = journal::stage_directory(&transaction_id());
                 let written = self.stage(&staged, &path, document.bytes());
-                if let Err(source) = written.and_then(|()| self.files.dir.rename(&staged, &self.files.dir, &path)) {
+                if let Err(source) =
+                    written.and_then(|()| self.files.dir.rename(&staged, &self.files.dir, &path))
+                {
                     let _ = self.files.dir.remove_file(&staged);
                     return Err(failed(source));
                 }

@@ -13,7 +13,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use crate::home::Reason;
-use crate::platform;
+use crate::platform::{self, EntryKind};
 
 /// A root directory and what is beneath it.
 #[derive(Debug)]
@@ -36,6 +36,9 @@ pub(super) struct Entry {
     pub(super) name: String,
     pub(super) is_dir: bool,
 }
+
+/// The bytes of a file and when they were last written.
+pub(super) type RawFile = (Vec<u8>, Option<SystemTime>);
 
 /// A document read from a file.
 #[derive(Debug)]
@@ -69,23 +72,19 @@ impl Files {
     }
 
     fn entries(&self, path: &str) -> io::Result<Vec<Entry>> {
-        let mut entries = Vec::new();
-        for entry in self.dir.read_dir(path)? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            if name.starts_with('.') {
-                continue;
-            }
-            let file_type = entry.file_type()?;
-            // Where a link leads, and what a file system does not say in its listing, only a look can tell.
-            let is_dir = file_type.is_dir() || !file_type.is_file() && self.dir.is_dir(format!("{path}/{name}"));
-            entries.push(Entry { name, is_dir });
-        }
-        Ok(entries)
+        let entries = platform::list(&self.dir, path)?.into_iter().map(|entry| {
+            let is_dir = match entry.kind {
+                EntryKind::File => false,
+                EntryKind::Directory => true,
+                EntryKind::Unclear => self.dir.is_dir(format!("{path}/{}", entry.name)),
+            };
+            Entry { name: entry.name, is_dir }
+        });
+        Ok(entries.collect())
     }
 
     /// The bytes of a file and when they were last written.
-    pub(super) fn bytes(&self, path: &str) -> Result<Option<(Vec<u8>, Option<SystemTime>)>, Reason> {
+    pub(super) fn bytes(&self, path: &str) -> Result<Option<RawFile>, Reason> {
         let mut file = match self.dir.open_with(path, &platform::read_options()) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -102,7 +101,6 @@ impl Files {
         let bytes = read_sized(&mut file, size).map_err(|error| refusal(&error))?;
         Ok(Some((bytes, metadata.modified().ok().map(cap_std::time::SystemTime::into_std))))
     }
-
 }
 
 /// Reads a file of a known size with one system call. `read_to_end` would ask for the size and position once more and
@@ -182,7 +180,7 @@ impl View<'_> {
     }
 
     /// The bytes of a file and when they were last written.
-    pub(super) fn bytes(&self, path: &str) -> Result<Option<(Vec<u8>, Option<SystemTime>)>, Reason> {
+    pub(super) fn bytes(&self, path: &str) -> Result<Option<RawFile>, Reason> {
         match self.overlay.get(path) {
             Some(None) => return Ok(None),
             // Once the content has moved to its place it is no longer where it was staged.

@@ -90,6 +90,10 @@ pub(super) struct Mark(Option<(SystemTime, u64)>);
 
 impl Mark {
     pub(super) fn now(files: &Files) -> Mark {
+        // Most homes were never written to by us.
+        if files.dir.symlink_metadata(DIRECTORY).is_err() {
+            return Mark(None);
+        }
         let trace = [JOURNAL, LAST].into_iter().find_map(|path| files.dir.symlink_metadata(path).ok());
         Mark(trace.and_then(|trace| Some((trace.modified().ok()?.into_std(), trace.len()))))
     }

@@ -12,7 +12,8 @@ use super::files::{Entry, ReadFile, Shape};
 use super::journal::Mark;
 use super::layout::{Layout, flat_path, stem};
 use super::{OpencodeDir, Tree};
-use crate::home::{Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want};
+use crate::check::Problem;
+use crate::home::{Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want};
 use crate::query::SessionQuery;
 
 /// Message documents of one session are kept between sorting and visiting up to this size; beyond it they are read
@@ -131,8 +132,12 @@ impl Read for OpencodeDir {
             let path = match (tree.layout, key) {
                 (Layout::Flat, _) => flat_path(key),
                 (layout, Key::Session(project, session)) => layout.session(project, session),
-                (layout, Key::Message(session, message)) => format!("{}/{message}.json", layout.messages(session)),
-                (layout, Key::Part(session, message, part)) => format!("{}/{part}.json", layout.parts(session, message)),
+                (layout, Key::Message(session, message)) => {
+                    format!("{}/{message}.json", layout.messages(session))
+                }
+                (layout, Key::Part(session, message, part)) => {
+                    format!("{}/{part}.json", layout.parts(session, message))
+                }
                 _ => continue,
             };
             let shape = match key {
@@ -166,10 +171,77 @@ impl Read for OpencodeDir {
                 }
             }
         }
-        let beside = [Key::Todo(id.clone()), Key::Diff(id.clone()), Key::Share(id.clone()), Key::LegacyShare(id.clone())];
+        let beside = [
+            Key::Todo(id.clone()),
+            Key::Diff(id.clone()),
+            Key::Share(id.clone()),
+            Key::LegacyShare(id.clone()),
+        ];
         keys.extend(beside.into_iter().filter(|key| tree.view.exists(&flat_path(key))));
         Ok(keys)
     }
+
+    fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
+        self.check_all(now, progress)
+    }
+
+    fn extent(&self) -> Result<Extent, ReadError> {
+        let mut extent = Extent::default();
+        for tree in self.trees() {
+            match tree.layout {
+                Layout::Flat => {
+                    for (directory, levels) in [
+                        ("project", 1),
+                        ("session", 2),
+                        ("todo", 1),
+                        ("session_diff", 1),
+                        ("session_share", 1),
+                        ("share", 1),
+                    ] {
+                        extent.bytes += measure(&tree, directory, levels).1;
+                    }
+                    extent.add(measure(&tree, "message", 2), measure(&tree, "part", 2));
+                }
+                Layout::PerProject(_) => {
+                    extent.bytes += measure(&tree, "session/info", 1).1;
+                    extent.add(measure(&tree, "session/message", 2), measure(&tree, "session/part", 3));
+                }
+                Layout::PerSession => {
+                    for located in list_sessions(&tree, &SessionQuery::default(), &mut Vec::new())? {
+                        let of_session = |what: &str| format!("session/{}/{what}", located.session);
+                        extent.add(
+                            measure(&tree, &of_session("message"), 1),
+                            measure(&tree, &of_session("part"), 2),
+                        );
+                    }
+                }
+            }
+        }
+        Ok(extent)
+    }
+}
+
+impl Extent {
+    fn add(&mut self, messages: (usize, u64), parts: (usize, u64)) {
+        self.messages += messages.0;
+        self.parts += parts.0;
+        self.bytes += messages.1 + parts.1;
+    }
+}
+
+/// How many documents are `levels` below a directory, and their size. What cannot be listed counts as nothing.
+fn measure(tree: &Tree<'_>, directory: &str, levels: usize) -> (usize, u64) {
+    let listed = tree.view.list(directory).unwrap_or_default().into_par_iter().map(|entry| {
+        let path = format!("{directory}/{}", entry.name);
+        match (levels, entry.is_dir) {
+            (1, false) if stem(tree.layout, &entry.name).is_some() => {
+                (1, tree.view.files.dir.symlink_metadata(&path).map_or(0, |metadata| metadata.len()))
+            }
+            (2.., true) => measure(tree, &path, levels - 1),
+            _ => (0, 0),
+        }
+    });
+    listed.reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
 }
 
 /// Where a session document is in a tree.

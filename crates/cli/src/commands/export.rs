@@ -1,0 +1,246 @@
+//! `annals export`
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use annals::home::{MessageRecord, Quarantined, Read, SessionRecord, Want};
+use annals::model::Key;
+use annals::model::format::jsonl;
+use annals::model::format::opencode::ExportWriter;
+use annals::model::render::markdown::MarkdownWriter;
+use clap::ValueEnum;
+
+use crate::context::Context;
+use crate::error::{CliError, CommandResult, report_quarantine};
+use crate::text::harmless;
+
+/// Write sessions to a file or standard output
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  annals export last > session.json              what `opencode export` prints
+  annals export last --format markdown -o talk.md
+  annals export 36f8c1 --children --format jsonl -o backup.jsonl
+  annals export last --message msg_c90735466001  only some messages")]
+pub(crate) struct ExportArgs {
+    /// Sessions: ids, beginnings of ids, `last`, or pieces of titles
+    #[arg(required = true, value_name = "SESSION")]
+    sessions: Vec<String>,
+    /// What to write
+    #[arg(short, long, value_enum, default_value_t = Format::Opencode)]
+    format: Format,
+    /// Only these messages, by id or the beginning of one
+    #[arg(long, value_name = "MESSAGE")]
+    message: Vec<String>,
+    /// Only these parts, by id or the beginning of one
+    #[arg(long, value_name = "PART")]
+    part: Vec<String>,
+    /// Also the sessions they started
+    #[arg(long)]
+    children: bool,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// The document of `opencode export`; several sessions are printed one after the other
+    Opencode,
+    /// One document a line, complete and byte for byte, todo lists and diffs included
+    Jsonl,
+    /// For reading
+    Markdown,
+}
+
+pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
+    let homes = context.open()?;
+    let home = homes.read();
+    let mut sessions: Vec<SessionRecord> = Vec::new();
+    let mut seen = HashSet::new();
+    for wanted in &args.sessions {
+        let session = context.session(&home, wanted)?;
+        let family = match args.children {
+            true => annals::remove::plan(&home, session)?.sessions,
+            false => vec![session],
+        };
+        sessions.extend(family.into_iter().filter(|session| seen.insert(session.id.clone())));
+    }
+    let selection = Selection { messages: &args.message, parts: &args.part };
+    let mut quarantined = Vec::new();
+    match &args.output {
+        None => {
+            let mut output = context.plain_output();
+            let is_terminal = output.is_terminal;
+            let mut sink = |bytes: &[u8]| match args.format {
+                // What a terminal would act on is only taken out where there is one; a file gets every byte.
+                Format::Markdown if is_terminal => {
+                    output.write_all(harmless(&String::from_utf8_lossy(bytes)).as_bytes())
+                }
+                _ => output.json_text(bytes),
+            };
+            write(&home, &sessions, args.format, selection, &mut sink, &mut quarantined)?;
+            output.finish()?;
+        }
+        Some(path) => {
+            let to_file =
+                |error: std::io::Error| CliError::new(format!("cannot write {}: {error}", path.display()));
+            write_file(
+                path,
+                |sink| write(&home, &sessions, args.format, selection, sink, &mut quarantined),
+                to_file,
+            )?;
+        }
+    }
+    Ok(report_quarantine(&quarantined, context.stderr_paint()))
+}
+
+/// Writes a file that appears only when it is complete.
+fn write_file(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn FnMut(&[u8]) -> std::io::Result<()>) -> Result<(), CliError>,
+    failed: impl Fn(std::io::Error) -> CliError,
+) -> Result<(), CliError> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".annals-").tempfile_in(directory).map_err(&failed)?;
+    // A pipe or device is written to as it is; there is nothing to replace.
+    if path.exists() && !path.is_file() {
+        let mut file = std::fs::OpenOptions::new().write(true).open(path).map_err(&failed)?;
+        return fill(&mut |bytes| file.write_all(bytes));
+    }
+    let mut buffer = std::io::BufWriter::new(file.as_file_mut());
+    fill(&mut |bytes| buffer.write_all(bytes))?;
+    buffer.flush().map_err(&failed)?;
+    drop(buffer);
+    file.as_file().sync_all().map_err(&failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+type Sink<'a> = dyn FnMut(&[u8]) -> std::io::Result<()> + 'a;
+
+fn write(
+    home: &dyn Read,
+    sessions: &[SessionRecord],
+    format: Format,
+    selection: Selection<'_>,
+    sink: &mut Sink<'_>,
+    quarantined: &mut Vec<Quarantined>,
+) -> Result<(), CliError> {
+    if format == Format::Jsonl {
+        sink(&jsonl::header())?;
+    }
+    let mut projects = HashSet::new();
+    let mut matched = Matched::default();
+    for session in sessions {
+        match format {
+            Format::Opencode => {
+                let mut writer = ExportWriter::new(&session.stored.document);
+                each_message(home, session, selection, &mut matched, quarantined, &mut |message| {
+                    writer.message(&message.stored.document, message.parts.iter().map(|part| &part.document));
+                    sink(&writer.take())
+                })?;
+                sink(&writer.finish())?;
+            }
+            Format::Markdown => {
+                let mut writer = MarkdownWriter::new(&session.stored.document);
+                each_message(home, session, selection, &mut matched, quarantined, &mut |message| {
+                    writer.message(&message.stored.document, message.parts.iter().map(|part| &part.document));
+                    sink(writer.take().as_bytes())
+                })?;
+                sink(writer.finish().as_bytes())?;
+            }
+            Format::Jsonl => {
+                if projects.insert(session.project.clone())
+                    && let Some(project) = home.document(&Key::Project(session.project.clone()))?
+                {
+                    sink(&jsonl::write(&project.key, &project.document))?;
+                }
+                sink(&jsonl::write(&session.stored.key, &session.stored.document))?;
+                each_message(home, session, selection, &mut matched, quarantined, &mut |message| {
+                    sink(&jsonl::write(&message.stored.key, &message.stored.document))?;
+                    message.parts.iter().try_for_each(|part| sink(&jsonl::write(&part.key, &part.document)))
+                })?;
+                // Share secrets are left out: who has them can change what is shared.
+                for key in [Key::Todo(session.id.clone()), Key::Diff(session.id.clone())] {
+                    if let Some(stored) = home.document(&key)? {
+                        sink(&jsonl::write(&stored.key, &stored.document))?;
+                    }
+                }
+            }
+        }
+    }
+    matched.complete(selection)
+}
+
+/// Which messages and parts are wanted; all of them if none is named.
+#[derive(Clone, Copy)]
+struct Selection<'a> {
+    messages: &'a [String],
+    parts: &'a [String],
+}
+
+/// Which of the names in a selection have fitted something.
+#[derive(Default)]
+struct Matched(HashSet<String>);
+
+impl Matched {
+    fn fits(&mut self, wanted: &[String], id: &str) -> bool {
+        let fitting: Vec<&String> = wanted.iter().filter(|wanted| id.starts_with(wanted.as_str())).collect();
+        self.0.extend(fitting.iter().map(|wanted| (*wanted).clone()));
+        !fitting.is_empty()
+    }
+
+    fn complete(&self, selection: Selection<'_>) -> Result<(), CliError> {
+        let mut wanted = selection.messages.iter().chain(selection.parts);
+        match wanted.find(|wanted| !self.0.contains(*wanted)) {
+            None => Ok(()),
+            Some(missing) => {
+                Err(CliError::new(format!("no message or part of the session begins with {missing:?}")))
+            }
+        }
+    }
+}
+
+fn each_message(
+    home: &dyn Read,
+    session: &SessionRecord,
+    selection: Selection<'_>,
+    matched: &mut Matched,
+    quarantined: &mut Vec<Quarantined>,
+    write: &mut dyn FnMut(&MessageRecord) -> std::io::Result<()>,
+) -> Result<(), CliError> {
+    let mut failed = None;
+    let unvisited = home.messages(session, Want::Parts, &mut |mut message| {
+        quarantined.append(&mut message.quarantined);
+        if !selection.parts.is_empty() {
+            message.parts.retain(
+                |part| matches!(&part.key, Key::Part(_, _, id) if matched.fits(selection.parts, id.as_str())),
+            );
+        }
+        let named = match &message.stored.key {
+            Key::Message(_, id) => matched.fits(selection.messages, id.as_str()),
+            _ => false,
+        };
+        let wanted = match (selection.messages.is_empty(), selection.parts.is_empty()) {
+            (true, true) => true,
+            (false, _) if named => true,
+            (_, false) => !message.parts.is_empty(),
+            _ => false,
+        };
+        if !wanted {
+            return ControlFlow::Continue(());
+        }
+        match write(&message) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    quarantined.extend(unvisited);
+    failed.map_or(Ok(()), |error| Err(error.into()))
+}

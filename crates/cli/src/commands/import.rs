@@ -1,0 +1,115 @@
+//! `annals import`
+
+use std::io::Read as _;
+use std::path::Path;
+
+use annals::import::{Existing, import, refile};
+use annals::model::Document;
+use annals::model::format::{ImportError, jsonl, opencode};
+use annals::model::id::ProjectId;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::error::{CliError, CommandResult, Outcome};
+use crate::text::{count, one_line};
+
+/// Take exported sessions back
+///
+/// Reads what `annals export` (opencode and jsonl) or `opencode export` wrote. Everything is checked before anything is
+/// written, and all of it is written in one transaction. Ids are kept.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  annals import session.json
+  annals export last --home old | annals import - --home new
+  annals import session.json --dir .   file it under this directory's project")]
+pub(crate) struct ImportArgs {
+    /// File to read; `-` is standard input
+    file: String,
+    /// Add to sessions that exist: what is missing is added, of what differs the more recent stays
+    #[arg(long)]
+    merge: bool,
+    /// File the sessions under the project of this directory, as if they had been opened there
+    #[arg(long, value_name = "DIR")]
+    dir: Option<String>,
+}
+
+#[derive(Serialize)]
+struct AccountJson {
+    seen: usize,
+    imported: usize,
+    unchanged: usize,
+    quarantined: usize,
+    sessions: Vec<String>,
+}
+
+pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
+    let bytes = read(&args.file)?;
+    let home = context.open_one(true)?;
+    let git = Path::new("git");
+    let identity = |directory: &Path| annals::project::identify(directory, git).map_err(CliError::new);
+    let parsed = if jsonl::is_jsonl(&bytes) {
+        jsonl::read(&bytes)
+    } else {
+        let document = Document::parse(bytes).map_err(ImportError::Json);
+        document.and_then(|document| {
+            // Only sessions from before 0.6 name no project; they are filed where the user is.
+            let here =
+                identity(&context.current_dir).map_or_else(|_| ProjectId::global(), |identity| identity.id);
+            opencode::read(&document, &here)
+        })
+    };
+    let mut imported = parsed.map_err(|error| {
+        let name = if args.file == "-" { "standard input" } else { &args.file };
+        let mut failed = CliError::new(format!("{name} is not an export"));
+        failed.details.push(one_line(&error.to_string()));
+        failed.hint(
+            "nothing was written; `annals export` and `opencode export` write files that can be imported",
+        )
+    })?;
+    if let Some(directory) = &args.dir {
+        let path = context.current_dir.join(directory);
+        let path =
+            path.canonicalize().map_err(|error| CliError::new(format!("{}: {error}", path.display())))?;
+        imported = refile(imported, &identity(&path)?.id, &path);
+    }
+    let existing = if args.merge { Existing::Merge } else { Existing::Refuse };
+    let account = import(&*home, imported, existing, context.clock.now)?;
+    if context.json {
+        let mut output = context.plain_output();
+        output.json(&AccountJson {
+            seen: account.seen,
+            imported: account.imported,
+            unchanged: account.unchanged,
+            quarantined: 0,
+            sessions: account.sessions.iter().map(ToString::to_string).collect(),
+        })?;
+        output.finish()?;
+    } else {
+        for session in &account.sessions {
+            context.note(&session.to_string());
+        }
+        context.note(&format!(
+            "{}: {} imported, {} unchanged of {} seen",
+            count(account.sessions.len(), "session"),
+            account.imported,
+            account.unchanged,
+            count(account.seen, "document"),
+        ));
+    }
+    Ok(Outcome::Done)
+}
+
+fn read(file: &str) -> Result<Vec<u8>, CliError> {
+    let mut bytes = Vec::new();
+    let read = match file {
+        "-" => std::io::stdin().lock().read_to_end(&mut bytes).map(drop),
+        path => match std::fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => Err(std::io::Error::other("it is a directory")),
+            Ok(_) => std::fs::read(path).map(|read| bytes = read),
+            Err(error) => Err(error),
+        },
+    };
+    read.map_err(|error| CliError::new(format!("cannot read {file}: {error}")).hint("nothing was written"))?;
+    Ok(bytes)
+}

@@ -1,0 +1,186 @@
+//! `annals list`
+
+use std::collections::HashMap;
+
+use annals::home::SessionRecord;
+use annals::model::lens::Session;
+use annals::query::SessionQuery;
+use annals::summary::{SessionState, SessionSummary, summarize};
+
+use crate::args::{Filters, SortBy};
+use crate::context::Context;
+use crate::error::{CommandResult, report_quarantine};
+use crate::output::Output;
+use crate::short_id::ShortIds;
+use crate::text::{count, cut, dollars, fit, fit_right, one_line, short_number, width};
+use crate::wire::SessionJson;
+
+/// List sessions, the last used first
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  annals list                       all sessions
+  annals list --project . --roots   what was asked in this repository
+  annals list --since 7d --sort cost
+  annals list --json | jq -r '.[].title'")]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    filters: Filters,
+    /// What to sort by
+    #[arg(long, value_enum, default_value_t = SortBy::Updated, value_name = "KEY")]
+    sort: SortBy,
+    /// Show so many at most
+    #[arg(short = 'n', long, value_name = "N")]
+    limit: Option<usize>,
+}
+
+pub(crate) fn run(context: &Context, args: &ListArgs) -> CommandResult {
+    let homes = context.open()?;
+    let home = homes.read();
+    let query = context.query(&home, &args.filters)?;
+    let found = context.sessions(&home, &SessionQuery::default())?;
+    let mut quarantined = found.quarantined;
+    let n_all = found.value.len();
+    let short_ids = ShortIds::of(&found.value);
+    let children = children(&found.value);
+    let mut records: Vec<SessionRecord> =
+        found.value.into_iter().filter(|record| query.admits(record)).collect();
+    let mut n_admitted = records.len();
+    // What the session documents decide alone needs no message to be read.
+    let by_messages = args.filters.agent.is_some() || args.filters.model.is_some();
+    if args.sort == SortBy::Created {
+        records.sort_by_cached_key(|record| std::cmp::Reverse(record.created()));
+    }
+    if matches!(args.sort, SortBy::Updated | SortBy::Created) && !by_messages {
+        records.truncate(args.limit.unwrap_or(usize::MAX));
+    }
+    let progress = context.progress(records.len(), "reading sessions");
+    let mut summaries = summarize(&home, records, &|| progress.advance())?;
+    drop(progress);
+    quarantined.append(&mut summaries.quarantined);
+    let mut sessions = summaries.value;
+    if by_messages {
+        sessions.retain(|session| answered_by(session, &args.filters));
+        n_admitted = sessions.len();
+    }
+    match args.sort {
+        SortBy::Updated | SortBy::Created => {}
+        SortBy::Cost => sessions.sort_by(|a, b| b.usage.cost.total_cmp(&a.usage.cost)),
+        SortBy::Tokens => sessions.sort_by(|a, b| b.usage.total_tokens().total_cmp(&a.usage.total_tokens())),
+        SortBy::Messages => sessions.sort_by_key(|session| std::cmp::Reverse(session.messages)),
+    }
+    sessions.truncate(args.limit.unwrap_or(usize::MAX));
+    if context.json {
+        let rows = sessions.iter().map(|session| {
+            SessionJson::new(session, children.get(session.id.as_str()).cloned().unwrap_or_default())
+        });
+        let mut output = context.plain_output();
+        output.json(&rows.collect::<Vec<_>>())?;
+        output.finish()?;
+    } else {
+        let mut output = context.paged_output();
+        let tally = tally(sessions.len(), n_admitted, n_all);
+        print_table(&mut output, context, &sessions, short_ids)?;
+        if output.is_terminal {
+            let line = output.paint.dim(&tally);
+            output.line(line)?;
+            output.finish()?;
+        } else {
+            output.finish()?;
+            context.note(&tally);
+        }
+    }
+    Ok(report_quarantine(&quarantined, context.stderr_paint()))
+}
+
+/// Child sessions by their parent, in the order given.
+pub(crate) fn children(records: &[SessionRecord]) -> HashMap<String, Vec<String>> {
+    let mut children: HashMap<String, Vec<String>> = HashMap::new();
+    for record in records {
+        if let Some(parent) = record.stored.document.lens::<Session<'_>>().parent_id {
+            children.entry(parent.to_string()).or_default().push(record.id.to_string());
+        }
+    }
+    children
+}
+
+/// Whether a session was answered by the wanted agent and model.
+pub(crate) fn answered_by(session: &SessionSummary, filters: &Filters) -> bool {
+    filters.agent.as_ref().is_none_or(|agent| session.agents.contains(agent))
+        && filters
+            .model
+            .as_ref()
+            .is_none_or(|model| session.models.iter().any(|name| name.contains(model.as_str())))
+}
+
+/// `12 of 121 sessions`, and how many more there would be without the limit.
+fn tally(n_shown: usize, n_admitted: usize, n_all: usize) -> String {
+    let all = count(n_all, "session");
+    match (n_shown == n_admitted, n_admitted == n_all) {
+        (true, true) => all,
+        (true, false) => format!("{n_admitted} of {all}"),
+        (false, true) => format!("{n_shown} of {all}"),
+        (false, false) => format!("{n_shown} of {n_admitted} that match, of {all}"),
+    }
+}
+
+fn print_table(
+    output: &mut Output,
+    context: &Context,
+    sessions: &[SessionSummary],
+    short_ids: ShortIds,
+) -> std::io::Result<()> {
+    let paint = output.paint;
+    if sessions.is_empty() {
+        return Ok(());
+    }
+    let id_width = short_ids.width().max(2);
+    let title_width = output.width.saturating_sub(id_width + 2 + 10 + 2 + 4 + 2 + 6 + 2 + 8 + 2);
+    let header = format!(
+        "{}  {}  {}  {}  {}  TITLE",
+        fit("ID", id_width),
+        fit("UPDATED", 10),
+        fit_right("MSGS", 4),
+        fit_right("TOKENS", 6),
+        fit_right("COST", 8),
+    );
+    output.line(paint.dim(header))?;
+    for session in sessions {
+        let updated = session.updated.map_or("-".to_owned(), |updated| context.clock.ago(updated));
+        let mut title = one_line(&session.title);
+        if session.parent.is_some() {
+            title = format!("↳ {title}");
+        }
+        let mark = mark(session);
+        let title =
+            cut(&title, title_width.saturating_sub(if mark.is_empty() { 0 } else { width(mark) + 1 }));
+        let title = match (session.archived.is_some(), session.parent.is_some()) {
+            (false, false) => title.into_owned(),
+            _ => paint.dim(title),
+        };
+        let mark = match session.state {
+            _ if mark.is_empty() => String::new(),
+            SessionState::Failed => format!(" {}", paint.bad(mark)),
+            _ => format!(" {}", paint.warn(mark)),
+        };
+        output.line(format!(
+            "{}  {}  {}  {}  {}  {title}{mark}",
+            paint.id(fit(short_ids.shorten(session.id.as_str()), id_width)),
+            fit(&updated, 10),
+            fit_right(&session.messages.to_string(), 4),
+            fit_right(&short_number(session.usage.total_tokens()), 6),
+            paint.warn(fit_right(&dollars(session.usage.cost), 8)),
+        ))?;
+    }
+    Ok(())
+}
+
+/// What is worth knowing of a session besides its numbers.
+fn mark(session: &SessionSummary) -> &'static str {
+    match (session.archived.is_some(), session.state) {
+        (true, _) => "[archived]",
+        (false, SessionState::Failed) => "✗",
+        (false, SessionState::Open) => "…",
+        _ => "",
+    }
+}

@@ -1,0 +1,105 @@
+//! `annals show`
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use annals::home::{Read, Want};
+use annals::model::Key;
+use annals::model::format::opencode::ExportWriter;
+
+use crate::context::Context;
+use crate::error::{CliError, CommandResult, report_quarantine};
+use crate::transcript::{Tools, Transcript, TranscriptOptions};
+
+/// Read a conversation
+///
+/// Prompts, answers, thoughts and tool calls in order, each turn with what it took. With `--json` it prints what
+/// `annals export` does.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  annals show last
+  annals show \"empty cart\" --tools full
+  annals show 36f8c1 --message msg_c90735466001 --reasoning
+  annals show last --raw            the stored documents as they are")]
+pub(crate) struct ShowArgs {
+    /// Session: an id, the beginning of one, `last`, or a piece of the title
+    session: String,
+    /// Only this message, by id or the beginning of one
+    #[arg(long, value_name = "MESSAGE")]
+    message: Option<String>,
+    /// How much of tool calls to show
+    #[arg(long, value_enum, default_value_t = Tools::Brief, value_name = "HOW")]
+    tools: Tools,
+    /// Show thoughts whole
+    #[arg(long)]
+    reasoning: bool,
+    /// Print the stored documents byte for byte
+    #[arg(long, conflicts_with_all = ["tools", "reasoning"])]
+    raw: bool,
+}
+
+pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
+    let homes = context.open()?;
+    let home = homes.read();
+    let session = context.session(&home, &args.session)?;
+    let mut output = if context.json { context.plain_output() } else { context.paged_output() };
+    let mut quarantined = Vec::new();
+    let mut failed: Option<std::io::Error> = None;
+    let mut n_shown = 0;
+    // One walk over the messages, whatever is made of each.
+    let mut walk = |show: &mut dyn FnMut(&annals::home::MessageRecord) -> std::io::Result<()>| {
+        home.messages(&session, Want::Parts, &mut |mut message| {
+            let wanted = match (&args.message, &message.stored.key) {
+                (Some(wanted), Key::Message(_, id)) => id.as_str().starts_with(wanted.as_str()),
+                _ => true,
+            };
+            let shown = if wanted { show(&message) } else { Ok(()) };
+            n_shown += usize::from(wanted);
+            quarantined.append(&mut message.quarantined);
+            match shown {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })
+    };
+    let unvisited = if context.json {
+        let mut writer = ExportWriter::new(&session.stored.document);
+        let unvisited = walk(&mut |message| {
+            writer.message(&message.stored.document, message.parts.iter().map(|part| &part.document));
+            output.json_text(&writer.take())
+        })?;
+        output.json_text(&writer.finish())?;
+        unvisited
+    } else if args.raw {
+        let mut print = |document: &annals::model::Document| {
+            output.json_text(document.bytes())?;
+            output.write_all(b"\n")
+        };
+        print(&session.stored.document)?;
+        walk(&mut |message| {
+            print(&message.stored.document)?;
+            message.parts.iter().try_for_each(|part| print(&part.document))
+        })?
+    } else {
+        let options = TranscriptOptions { tools: args.tools, reasoning: args.reasoning };
+        let mut transcript = Transcript::begin(&mut output, &context.clock, &home, &session, options)?;
+        let unvisited = walk(&mut |message| transcript.message(message))?;
+        if args.message.is_none() || n_shown > 0 {
+            transcript.finish()?;
+        }
+        unvisited
+    };
+    quarantined.extend(unvisited);
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    output.finish()?;
+    if let (Some(wanted), 0) = (&args.message, n_shown) {
+        return Err(CliError::new(format!("no message of session {} begins with {wanted:?}", session.id)));
+    }
+    Ok(report_quarantine(&quarantined, context.stderr_paint()))
+}

@@ -1,0 +1,370 @@
+//! `annals stats`
+
+use std::collections::BTreeMap;
+
+use annals::home::Read;
+use annals::model::lens::Project;
+use annals::stats::{Counting, DAY, Share, Stats, collect};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::args::Filters;
+use crate::context::Context;
+use crate::error::{CommandResult, report_quarantine};
+use crate::output::Output;
+use crate::text::{count, cut, dollars, duration, fit, fit_right, grouped, one_line, short_number, width};
+use crate::wire::TokensJson;
+
+/// Add up sessions, tokens, cost and tool calls
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  annals stats                      everything
+  annals stats --days 7 --by day    the last week, day by day
+  annals stats --project . --by model
+  annals stats --tools              every tool, with failures and durations")]
+pub(crate) struct StatsArgs {
+    /// Sessions used in the last N days; 0 is today
+    #[arg(long, value_name = "N")]
+    days: Option<u32>,
+    /// Of this project: an id, a directory (`.` for here), or a name
+    #[arg(long, value_name = "PROJECT")]
+    project: Option<String>,
+    /// Break down by
+    #[arg(long, value_enum, value_name = "KEY")]
+    by: Option<By>,
+    /// Show every tool, with failures and durations
+    #[arg(long)]
+    tools: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    Model,
+    Day,
+    Project,
+    Agent,
+    Tool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatsJson {
+    sessions: usize,
+    messages: usize,
+    parts: usize,
+    days: i64,
+    cost: f64,
+    cost_per_day: f64,
+    tokens: TokensJson,
+    tokens_per_session: PerSessionJson,
+    tools: BTreeMap<String, usize>,
+    tool_calls: BTreeMap<String, ToolJson>,
+    models: BTreeMap<String, ShareJson>,
+    agents: BTreeMap<String, ShareJson>,
+    projects: BTreeMap<String, ShareJson>,
+    by_day: BTreeMap<String, ShareJson>,
+}
+
+#[derive(Serialize)]
+struct PerSessionJson {
+    mean: f64,
+    median: f64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolJson {
+    calls: usize,
+    errors: usize,
+    median_ms: Option<u32>,
+    total_ms: u64,
+}
+
+#[derive(Serialize)]
+struct ShareJson {
+    sessions: usize,
+    messages: usize,
+    cost: f64,
+    tokens: TokensJson,
+}
+
+impl From<&Share> for ShareJson {
+    fn from(share: &Share) -> ShareJson {
+        ShareJson {
+            sessions: share.sessions,
+            messages: share.messages,
+            cost: share.usage.cost,
+            tokens: share.usage.into(),
+        }
+    }
+}
+
+pub(crate) fn run(context: &Context, args: &StatsArgs) -> CommandResult {
+    let homes = context.open()?;
+    let home = homes.read();
+    let filters = Filters { project: args.project.clone(), ..Filters::default() };
+    let mut query = context.query(&home, &filters)?;
+    query.since = args.days.map(|days| match days {
+        0 => context.clock.midnight(),
+        days => context.clock.now - i64::from(days) * DAY,
+    });
+    let found = context.sessions(&home, &query)?;
+    let mut quarantined = found.quarantined;
+    let progress = context.progress(found.value.len(), "counting sessions");
+    let day_of = |millis| context.clock.day(millis);
+    let counting = Counting { day_of: &day_of, progress: &|| progress.advance() };
+    let mut counted = collect(&home, found.value, counting)?;
+    drop(progress);
+    quarantined.append(&mut counted.quarantined);
+    let stats = counted.value;
+    if context.json {
+        let mut output = context.plain_output();
+        output.json(&to_json(context, &stats, args.days))?;
+        output.finish()?;
+    } else {
+        let names = project_names(&home);
+        let mut output = context.paged_output();
+        match args.by {
+            None => print_overview(&mut output, context, &stats, args)?,
+            Some(By::Tool) => print_tools(&mut output, &stats, usize::MAX)?,
+            Some(By::Model) => print_shares(&mut output, "MODEL", &by_cost(&stats.models))?,
+            Some(By::Agent) => print_shares(&mut output, "AGENT", &by_cost(&stats.agents))?,
+            Some(By::Project) => {
+                let named = stats.projects.iter().map(|(id, share)| {
+                    (names.get(id.as_str()).cloned().unwrap_or_else(|| id.to_string()), *share)
+                });
+                print_shares(&mut output, "PROJECT", &by_cost(&named.collect()))?;
+            }
+            Some(By::Day) => {
+                let days: Vec<_> =
+                    stats.days.iter().map(|(day, share)| (context.clock.date_of_day(*day), *share)).collect();
+                print_shares(&mut output, "DAY", &days)?;
+            }
+        }
+        output.finish()?;
+    }
+    Ok(report_quarantine(&quarantined, context.stderr_paint()))
+}
+
+fn to_json(context: &Context, stats: &Stats, window: Option<u32>) -> StatsJson {
+    let days = stats.days_spanned(window);
+    StatsJson {
+        sessions: stats.sessions,
+        messages: stats.messages,
+        parts: stats.parts,
+        days,
+        cost: stats.usage.cost,
+        cost_per_day: stats.usage.cost / days.max(1) as f64,
+        tokens: stats.usage.into(),
+        tokens_per_session: PerSessionJson {
+            mean: mean_tokens(stats),
+            median: stats.median_session_tokens(),
+        },
+        tools: stats.tools.iter().map(|(tool, uses)| (tool.clone(), uses.calls)).collect(),
+        tool_calls: stats
+            .tools
+            .iter()
+            .map(|(tool, uses)| {
+                let total_ms = uses.durations.iter().map(|&ms| u64::from(ms)).sum();
+                let json = ToolJson {
+                    calls: uses.calls,
+                    errors: uses.errors,
+                    median_ms: uses.median_duration(),
+                    total_ms,
+                };
+                (tool.clone(), json)
+            })
+            .collect(),
+        models: stats.models.iter().map(|(model, share)| (model.clone(), share.into())).collect(),
+        agents: stats.agents.iter().map(|(agent, share)| (agent.clone(), share.into())).collect(),
+        projects: stats.projects.iter().map(|(project, share)| (project.to_string(), share.into())).collect(),
+        by_day: stats
+            .days
+            .iter()
+            .map(|(day, share)| (context.clock.date_of_day(*day), share.into()))
+            .collect(),
+    }
+}
+
+fn mean_tokens(stats: &Stats) -> f64 {
+    stats.usage.total_tokens() / stats.sessions.max(1) as f64
+}
+
+/// Projects by the last piece of their working tree, where that is clear.
+fn project_names(home: &dyn Read) -> BTreeMap<String, String> {
+    let records = home.projects().map(|found| found.value).unwrap_or_default();
+    let named = records.iter().filter_map(|record| {
+        let project = record.document.lens::<Project<'_>>();
+        let id = project.id?.to_string();
+        let worktree = one_line(&project.worktree?.to_str());
+        Some((id, if worktree == "/" { "(no repository)".to_owned() } else { worktree }))
+    });
+    named.collect()
+}
+
+fn by_cost(shares: &BTreeMap<String, Share>) -> Vec<(String, Share)> {
+    let mut shares: Vec<_> = shares.iter().map(|(name, share)| (name.clone(), *share)).collect();
+    shares.sort_by(|(_, a), (_, b)| {
+        b.usage.cost.total_cmp(&a.usage.cost).then(b.usage.total_tokens().total_cmp(&a.usage.total_tokens()))
+    });
+    shares
+}
+
+fn print_overview(
+    output: &mut Output,
+    context: &Context,
+    stats: &Stats,
+    args: &StatsArgs,
+) -> std::io::Result<()> {
+    let paint = output.paint;
+    let days = stats.days_spanned(args.days);
+    let usage = &stats.usage;
+    let mut row = |label: &str, value: String| output.line(format!("{}  {value}", paint.dim(fit(label, 9))));
+    row(
+        "Sessions",
+        format!(
+            "{}  with {} and {}, over {}",
+            paint.bold(grouped(stats.sessions)),
+            count(stats.messages, "message"),
+            count(stats.parts, "part"),
+            count(usize::try_from(days).unwrap_or(0), "day")
+        ),
+    )?;
+    row(
+        "Cost",
+        format!("{}  {} a day", paint.bold(dollars(usage.cost)), dollars(usage.cost / days.max(1) as f64)),
+    )?;
+    row(
+        "Tokens",
+        format!(
+            "{}  {} in · {} out · {} thought · {} from cache · {} to cache",
+            paint.bold(short_number(usage.total_tokens())),
+            short_number(usage.input),
+            short_number(usage.output),
+            short_number(usage.reasoning),
+            short_number(usage.cache_read),
+            short_number(usage.cache_write),
+        ),
+    )?;
+    row(
+        "A session",
+        format!(
+            "{} tokens on average, {} in the middle",
+            short_number(mean_tokens(stats)),
+            short_number(stats.median_session_tokens())
+        ),
+    )?;
+    if stats.days.len() > 1 {
+        let line = sparkline(stats, output.width.saturating_sub(40).max(10));
+        let (first, last) = (stats.days.keys().next(), stats.days.keys().last());
+        let date = |day: Option<&i64>| day.map(|day| context.clock.date_of_day(*day)).unwrap_or_default();
+        let label = paint.dim(fit("Daily", 9));
+        output.line(format!("{label}  {} {} {}", date(first), paint.good(line), date(last)))?;
+    }
+    if stats.sessions == 0 {
+        return Ok(());
+    }
+    output.line("")?;
+    print_shares(output, "MODEL", &by_cost(&stats.models))?;
+    if !stats.tools.is_empty() {
+        output.line("")?;
+        print_tools(output, stats, if args.tools { usize::MAX } else { 8 })?;
+    }
+    Ok(())
+}
+
+/// Cost day by day, as bars one character wide; several days share one where there are too many.
+fn sparkline(stats: &Stats, columns: usize) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let (Some((&first, _)), Some((&last, _))) = (stats.days.first_key_value(), stats.days.last_key_value())
+    else {
+        return String::new();
+    };
+    let days = last.saturating_sub(first).saturating_add(1);
+    let per_bar = (days / columns as i64 + 1).max(1);
+    let mut bars = vec![0.0; usize::try_from(days / per_bar + 1).unwrap_or(1).min(columns)];
+    for (day, share) in &stats.days {
+        let bar = usize::try_from((day - first) / per_bar).unwrap_or(0).min(bars.len() - 1);
+        bars[bar] += share.usage.cost.max(share.usage.total_tokens() * 1e-12);
+    }
+    let highest = bars.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let bar_for = |value: &f64| match *value {
+        0.0 => ' ',
+        value => BARS[((value / highest * 7.0).round() as usize).min(7)],
+    };
+    bars.iter().map(bar_for).collect::<String>().trim_end().to_owned()
+}
+
+fn print_shares(output: &mut Output, what: &str, shares: &[(String, Share)]) -> std::io::Result<()> {
+    let paint = output.paint;
+    let widest = shares.iter().map(|(name, _)| width(name)).max().unwrap_or(0).max(width(what));
+    let name_width = widest.min(output.width.saturating_sub(46).max(12));
+    let bar_width = output.width.saturating_sub(name_width + 42).min(24);
+    let highest = shares.iter().map(|(_, share)| share.usage.cost).fold(f64::MIN_POSITIVE, f64::max);
+    output.line(paint.dim(format!(
+        "{}  {}  {}  {}  {}",
+        fit(what, name_width),
+        fit_right("SESSIONS", 8),
+        fit_right("ANSWERS", 8),
+        fit_right("TOKENS", 7),
+        fit_right("COST", 9)
+    )))?;
+    for (name, share) in shares {
+        output.line(format!(
+            "{}  {}  {}  {}  {}  {}",
+            fit(&cut(&one_line(name), name_width), name_width),
+            fit_right(&grouped(share.sessions), 8),
+            fit_right(&grouped(share.messages), 8),
+            fit_right(&short_number(share.usage.total_tokens()), 7),
+            paint.warn(fit_right(&dollars(share.usage.cost), 9)),
+            paint.good(bar(share.usage.cost / highest, bar_width)),
+        ))?;
+    }
+    Ok(())
+}
+
+fn print_tools(output: &mut Output, stats: &Stats, limit: usize) -> std::io::Result<()> {
+    let paint = output.paint;
+    let mut tools: Vec<_> = stats.tools.iter().collect();
+    tools.sort_by_key(|(name, uses)| (std::cmp::Reverse(uses.calls), (*name).clone()));
+    let n_calls: usize = tools.iter().map(|(_, uses)| uses.calls).sum();
+    let highest = tools.first().map_or(1, |(_, uses)| uses.calls).max(1);
+    let widest = tools.iter().take(limit).map(|(name, _)| width(name)).max().unwrap_or(0);
+    let name_width = widest.clamp(4, 24);
+    let bar_width = output.width.saturating_sub(name_width + 44).min(24);
+    output.line(paint.dim(format!(
+        "{}  {}  {}  {}  {}",
+        fit("TOOL", name_width),
+        fit_right("CALLS", 7),
+        fit_right("SHARE", 6),
+        fit_right("FAILED", 7),
+        fit_right("MEDIAN", 7)
+    )))?;
+    for (name, uses) in tools.iter().take(limit) {
+        let failed = if uses.errors == 0 { "-".to_owned() } else { grouped(uses.errors) };
+        let failed = fit_right(&failed, 7);
+        let median = uses.median_duration().map_or("-".to_owned(), |ms| duration(i64::from(ms)));
+        output.line(format!(
+            "{}  {}  {}  {}  {}  {}",
+            fit(&cut(&one_line(name), name_width), name_width),
+            fit_right(&grouped(uses.calls), 7),
+            fit_right(&format!("{:.1}%", 100.0 * uses.calls as f64 / n_calls.max(1) as f64), 6),
+            if uses.errors == 0 { paint.dim(failed) } else { paint.bad(failed) },
+            fit_right(&median, 7),
+            paint.good(bar(uses.calls as f64 / highest as f64, bar_width)),
+        ))?;
+    }
+    if tools.len() > limit {
+        let rest: usize = tools.iter().skip(limit).map(|(_, uses)| uses.calls).sum();
+        let line =
+            format!("… {} more with {}; `--tools` shows them", tools.len() - limit, count(rest, "call"));
+        output.line(paint.dim(line))?;
+    }
+    Ok(())
+}
+
+fn bar(share: f64, columns: usize) -> String {
+    let filled = (share.clamp(0.0, 1.0) * columns as f64).round() as usize;
+    "█".repeat(if share > 0.0 { filled.max(1) } else { 0 })
+}

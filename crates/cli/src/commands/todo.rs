@@ -1,0 +1,80 @@
+//! `annals todo`
+
+use annals::home::Read;
+use annals::model::Key;
+use annals::model::lens::Todo;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::context::Context;
+use crate::error::{CliError, CommandResult, Outcome};
+use crate::text::{one_line, wrap};
+
+/// Show the todo list of a session
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  annals todo last
+  annals todo 36f8c1 --json")]
+pub(crate) struct TodoArgs {
+    /// Session: an id, the beginning of one, `last`, or a piece of the title
+    session: String,
+}
+
+#[derive(Serialize)]
+struct TodoJson<'a> {
+    #[serde(rename = "sessionID")]
+    session_id: &'a str,
+    todos: &'a RawValue,
+}
+
+pub(crate) fn run(context: &Context, args: &TodoArgs) -> CommandResult {
+    let homes = context.open()?;
+    let home = homes.read();
+    let session = context.session(&home, &args.session)?;
+    let stored = home.document(&Key::Todo(session.id.clone()))?;
+    let mut output = context.plain_output();
+    if context.json {
+        // As stored: the model may have added fields of its own.
+        let text = stored.as_ref().map_or("[]", |stored| stored.document.text());
+        let todos: &RawValue = serde_json::from_str(text).map_err(CliError::new)?;
+        output.json(&TodoJson { session_id: session.id.as_str(), todos })?;
+        output.finish()?;
+        return Ok(Outcome::Done);
+    }
+    let todos = stored.as_ref().map(|stored| stored.document.lens::<Vec<Todo<'_>>>()).unwrap_or_default();
+    let paint = output.paint;
+    for todo in &todos {
+        let status = todo.status.as_ref().map(ToString::to_string).unwrap_or_default();
+        let sign = match status.as_str() {
+            "completed" => paint.good("✓"),
+            "in_progress" => paint.warn("▸"),
+            "cancelled" => paint.dim("✗"),
+            _ => paint.dim("○"),
+        };
+        let content = todo.content.as_ref().map(|content| one_line(&content.to_str())).unwrap_or_default();
+        let priority = todo.priority.as_ref().filter(|priority| **priority == "high");
+        for (n, line) in wrap(&content, output.width.saturating_sub(10)).iter().enumerate() {
+            let line = match status.as_str() {
+                "completed" | "cancelled" => paint.dim(line),
+                "in_progress" => paint.bold(line),
+                _ => line.clone(),
+            };
+            let urgent =
+                if n == 0 && priority.is_some() { format!(" {}", paint.bad("high")) } else { String::new() };
+            output.line(format!("{} {line}{urgent}", if n == 0 { sign.as_str() } else { " " }))?;
+        }
+    }
+    output.finish()?;
+    match todos.len() {
+        0 => context.note(&format!("session {} has no todo list", session.id)),
+        n => {
+            let done = todos
+                .iter()
+                .filter(|todo| todo.status.as_ref().is_some_and(|status| *status == "completed"))
+                .count();
+            context.note(&format!("{done} of {n} done"));
+        }
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,212 @@
+//! Errors as sentences: what happened, where, what to do.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use annals::find::FindError;
+use annals::home::opencode_dir::OpenDirError;
+use annals::home::{CommitError, Quarantined, ReadError};
+use annals::import::ImportError;
+use annals::open::OpenError;
+use annals::remove::RemoveError;
+
+use crate::output::Painter;
+use crate::text::{Clock, count, cut, one_line};
+
+/// Why a command could not do what it was asked to.
+#[derive(Debug)]
+pub(crate) struct CliError {
+    pub(crate) message: String,
+    /// Lines below the message: places, candidates.
+    pub(crate) details: Vec<String>,
+    pub(crate) hints: Vec<String>,
+    pub(crate) kind: ErrorKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorKind {
+    /// Could not; exit code 1.
+    Failure,
+    /// Bad usage; exit code 2.
+    Usage,
+    /// The reader of our output has gone; nothing to say.
+    BrokenPipe,
+}
+
+/// How a command that did its work ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Exit code 0.
+    Done,
+    /// Done, but something was quarantined or a check found problems; exit code 3.
+    WithProblems,
+}
+
+pub(crate) type CommandResult = Result<Outcome, CliError>;
+
+impl CliError {
+    pub(crate) fn new(message: impl fmt::Display) -> CliError {
+        CliError {
+            message: message.to_string(),
+            details: Vec::new(),
+            hints: Vec::new(),
+            kind: ErrorKind::Failure,
+        }
+    }
+
+    pub(crate) fn usage(message: impl fmt::Display) -> CliError {
+        CliError { kind: ErrorKind::Usage, ..CliError::new(message) }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> CliError {
+        self.hints.push(hint.into());
+        self
+    }
+
+    pub(crate) fn print(&self, paint: Painter) {
+        let mut stderr = io::stderr().lock();
+        let _ = writeln!(stderr, "{} {}", paint.bad_bold("error:"), self.message);
+        for detail in &self.details {
+            let _ = writeln!(stderr, "  {detail}");
+        }
+        for hint in &self.hints {
+            let _ = writeln!(stderr, "{} {hint}", paint.id("hint:"));
+        }
+    }
+}
+
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> CliError {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => CliError { kind: ErrorKind::BrokenPipe, ..CliError::new(error) },
+            _ => CliError::new(format!("cannot write the output: {error}")),
+        }
+    }
+}
+
+impl From<OpenError> for CliError {
+    fn from(error: OpenError) -> CliError {
+        let message = CliError::new(&error);
+        match error {
+            OpenError::Dir(OpenDirError::NotFound { .. }) => message.hint(
+                "`--home` takes the path of an OpenCode data directory, usually ~/.local/share/opencode",
+            ),
+            OpenError::Dir(OpenDirError::NotAHome { .. }) => message
+                .hint("give the directory that holds `storage/`; `annals demo` makes one to try things on"),
+            OpenError::File { .. } => message.hint("give the directory beside it that holds `storage/`"),
+            _ => message,
+        }
+    }
+}
+
+impl From<OpenDirError> for CliError {
+    fn from(error: OpenDirError) -> CliError {
+        OpenError::from(error).into()
+    }
+}
+
+impl From<ReadError> for CliError {
+    fn from(error: ReadError) -> CliError {
+        match error {
+            ReadError::Unreadable(quarantined) => {
+                let mut error = CliError::new("it could not be read");
+                error.details.push(one_line(&quarantined.to_string()));
+                error.hint("`annals check` lists everything that is damaged")
+            }
+            error => CliError::new(error),
+        }
+    }
+}
+
+impl From<CommitError> for CliError {
+    fn from(error: CommitError) -> CliError {
+        let message = CliError::new(&error);
+        match error {
+            CommitError::Conflict { .. } => message.hint("nothing was changed; run the command again to use what is there now"),
+            CommitError::Busy { .. } => message.hint("wait for it to finish, then run the command again"),
+            CommitError::ReadOnly { .. } => message.hint("nothing was changed; the home must be writable for this"),
+            CommitError::Failed { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                message.hint("make room on the disk, then run the command again")
+            }
+            CommitError::Unfinished { .. } => {
+                message.hint("the change is safe on the disk; any annals command finishes it once the cause is gone")
+            }
+            CommitError::Unsupported(_) => message
+                .hint("take it over first: `annals export SESSION --format jsonl -o FILE`, then `annals import FILE`"),
+            _ => message,
+        }
+    }
+}
+
+impl From<RemoveError> for CliError {
+    fn from(error: RemoveError) -> CliError {
+        match error {
+            RemoveError::Read(error) => error.into(),
+            RemoveError::Commit(error) => error.into(),
+            error => CliError::new(error),
+        }
+    }
+}
+
+impl From<ImportError> for CliError {
+    fn from(error: ImportError) -> CliError {
+        match error {
+            ImportError::Read(error) => error.into(),
+            ImportError::Commit(error) => error.into(),
+            error @ ImportError::Exists { .. } => CliError::new(error)
+                .hint("`--merge` adds what is missing and keeps the more recent of what differs"),
+            error => CliError::new(error).hint("nothing was written"),
+        }
+    }
+}
+
+/// A find error needs the clock to tell candidates apart.
+pub(crate) fn not_found(error: FindError, clock: &Clock, width: usize) -> CliError {
+    let mut message = CliError::new(one_line(&error.to_string()));
+    match error {
+        FindError::NoMatch { n_sessions: 0, .. } => message.hint("there are no sessions here"),
+        FindError::NoMatch { n_sessions, .. } => message.hint(format!(
+            "looked at ids and titles of {}; `annals list` shows them",
+            count(n_sessions, "session")
+        )),
+        FindError::Ambiguous { candidates, .. } => {
+            const SHOWN: usize = 10;
+            for record in candidates.iter().take(SHOWN) {
+                let title = record.stored.document.lens::<annals::model::lens::Session<'_>>().title;
+                let title = title.map(|title| one_line(&title.to_str())).unwrap_or_default();
+                let when = clock.date_time(annals::find::updated(record));
+                let line = format!("{}  {when}  {title}", record.id);
+                message.details.push(cut(&line, width.saturating_sub(2)).into_owned());
+            }
+            if candidates.len() > SHOWN {
+                message.details.push(format!("… and {} more", candidates.len() - SHOWN));
+            }
+            message.hint("give more of the id or title, or the whole id")
+        }
+        FindError::Read(error) => error.into(),
+        _ => message,
+    }
+}
+
+/// Says what could not be read, and turns that into the outcome of a command that otherwise did its work.
+pub(crate) fn report_quarantine(quarantined: &[Quarantined], paint: Painter) -> Outcome {
+    if quarantined.is_empty() {
+        return Outcome::Done;
+    }
+    const SHOWN: usize = 5;
+    let mut stderr = io::stderr().lock();
+    let what = count(quarantined.len(), "document");
+    let _ = writeln!(
+        stderr,
+        "{} {what} could not be read; everything else is there",
+        paint.warn_bold("warning:")
+    );
+    for problem in quarantined.iter().take(SHOWN) {
+        let _ = writeln!(stderr, "  {}", one_line(&problem.to_string()));
+    }
+    if quarantined.len() > SHOWN {
+        let _ = writeln!(stderr, "  … and {} more", quarantined.len() - SHOWN);
+    }
+    let _ = writeln!(stderr, "{} `annals check` lists everything that is damaged", paint.id("hint:"));
+    Outcome::WithProblems
+}

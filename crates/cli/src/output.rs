@@ -1,0 +1,197 @@
+//! Where output goes and how it looks: standard output with or without a pager, colours, width.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::{Child, Command, Stdio};
+
+use annals::model::Document;
+use annals::model::json::{JsWriter, Style as JsonStyle};
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+/// Colours or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ColorChoice {
+    /// Where the output is a terminal
+    Auto,
+    /// Also in a pipe
+    Always,
+    /// Not at all
+    Never,
+}
+
+/// How texts are painted; without colour they stay as they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Painter {
+    pub(crate) color: bool,
+}
+
+macro_rules! paints {
+    ($($(#[$meta:meta])* $name:ident: $style:expr;)*) => {
+        impl Painter {
+            $($(#[$meta])* pub(crate) fn $name(self, text: impl AsRef<str>) -> String {
+                self.paint($style, text.as_ref())
+            })*
+        }
+    };
+}
+
+paints! {
+    bold: Style::new().bold();
+    dim: Style::new().dimmed();
+    italic_dim: Style::new().dimmed().italic();
+    id: AnsiColor::Cyan.on_default();
+    good: AnsiColor::Green.on_default();
+    bad: AnsiColor::Red.on_default();
+    bad_bold: AnsiColor::Red.on_default().bold();
+    warn: AnsiColor::Yellow.on_default();
+    warn_bold: AnsiColor::Yellow.on_default().bold();
+    accent: AnsiColor::Blue.on_default().bold();
+    agent: AnsiColor::Magenta.on_default();
+    code: AnsiColor::Cyan.on_default();
+}
+
+impl Painter {
+    fn paint(self, style: Style, text: &str) -> String {
+        if self.color && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+}
+
+/// Standard output, through a pager if that is wanted and someone is looking.
+pub(crate) struct Output {
+    pub(crate) paint: Painter,
+    pub(crate) width: usize,
+    pub(crate) is_terminal: bool,
+    sink: Sink,
+}
+
+enum Sink {
+    Stdout(io::BufWriter<io::Stdout>),
+    Pager(Child),
+}
+
+/// What decides how output looks, from arguments and environment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutputOptions {
+    pub(crate) color: ColorChoice,
+    pub(crate) pager: bool,
+}
+
+/// Text in a pipe is laid out for this many columns.
+const PIPE_WIDTH: usize = 80;
+/// Longer lines are tiring to read, however wide the terminal.
+const MAX_WIDTH: usize = 120;
+
+impl Output {
+    pub(crate) fn new(options: OutputOptions) -> Output {
+        let is_terminal = io::stdout().is_terminal();
+        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse::<usize>().ok());
+        let width = match terminal_size::terminal_size() {
+            Some((terminal_size::Width(columns), _)) if is_terminal => usize::from(columns),
+            _ => columns.unwrap_or(PIPE_WIDTH),
+        };
+        let pager = if options.pager && is_terminal { start_pager() } else { None };
+        Output {
+            paint: Painter { color: use_color(options.color, is_terminal) },
+            width: width.clamp(40, MAX_WIDTH),
+            is_terminal,
+            sink: pager.map_or_else(|| Sink::Stdout(io::BufWriter::new(io::stdout())), Sink::Pager),
+        }
+    }
+
+    /// One line.
+    pub(crate) fn line(&mut self, line: impl AsRef<str>) -> io::Result<()> {
+        let mut bytes = line.as_ref().trim_end_matches(' ').as_bytes().to_vec();
+        bytes.push(b'\n');
+        self.write_all(&bytes)
+    }
+
+    /// A machine-readable document, laid out as JavaScript would.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let compact = serde_json::to_vec(value)?;
+        let document = Document::parse(compact).map_err(io::Error::other)?;
+        let mut text = JsWriter::document(JsonStyle::Pretty, &document);
+        text.push(b'\n');
+        self.json_text(&text)
+    }
+
+    /// JSON text as it is. On a terminal the control characters that JSON may hold unescaped are escaped, which changes
+    /// nothing of what it says.
+    pub(crate) fn json_text(&mut self, text: &[u8]) -> io::Result<()> {
+        if !self.is_terminal {
+            return self.write_all(text);
+        }
+        let mut safe = Vec::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((&byte, tail)) = rest.split_first() {
+            match (byte, tail.first()) {
+                (0x7f, _) => safe.extend_from_slice(b"\\u007f"),
+                (0xc2, Some(&next @ 0x80..=0x9f)) => {
+                    safe.extend_from_slice(format!("\\u00{next:02x}").as_bytes());
+                    rest = &tail[1..];
+                    continue;
+                }
+                _ => safe.push(byte),
+            }
+            rest = tail;
+        }
+        self.write_all(&safe)
+    }
+
+    /// Ends the output: waits for the pager, if there is one, until its reader has seen enough.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self.sink {
+            Sink::Stdout(mut stdout) => stdout.flush(),
+            Sink::Pager(mut pager) => {
+                drop(pager.stdin.take());
+                pager.wait().map(drop)
+            }
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.sink {
+            Sink::Stdout(stdout) => stdout.write(bytes),
+            Sink::Pager(pager) => match pager.stdin.as_mut() {
+                Some(stdin) => stdin.write(bytes),
+                None => Err(io::ErrorKind::BrokenPipe.into()),
+            },
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.sink {
+            Sink::Stdout(stdout) => stdout.flush(),
+            Sink::Pager(pager) => pager.stdin.as_mut().map_or(Ok(()), Write::flush),
+        }
+    }
+}
+
+/// Whether to use colour: what was asked for, then what the environment says, then whether someone is looking.
+pub(crate) fn use_color(choice: ColorChoice, is_terminal: bool) -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    match choice {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto if is_set("NO_COLOR") => false,
+        ColorChoice::Auto if is_set("CLICOLOR_FORCE") => true,
+        ColorChoice::Auto => is_terminal && std::env::var("TERM").map_or(true, |term| term != "dumb"),
+    }
+}
+
+/// Starts `$ANNALS_PAGER`, `$PAGER` or `less`. `None` if there is none, or if it is turned off by an empty variable.
+fn start_pager() -> Option<Child> {
+    let named = std::env::var("ANNALS_PAGER")
+        .or_else(|_| std::env::var("PAGER"))
+        .unwrap_or_else(|_| "less".to_owned());
+    let mut words = named.split_whitespace();
+    let program = words.next().filter(|program| *program != "cat")?;
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::piped());
+    if std::env::var_os("LESS").is_none() {
+        // Quit at once if it fits on one screen, pass colours on, leave the text on the screen.
+        command.env("LESS", "FRX");
+    }
+    command.spawn().ok()
+}

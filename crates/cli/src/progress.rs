@@ -1,0 +1,44 @@
+//! A progress bar that only shows up if there is something to wait for.
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Anything shorter needs no bar.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Counts what is done.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    started: Instant,
+    enabled: bool,
+    shown: AtomicBool,
+}
+
+impl Progress {
+    pub(crate) fn new(total: usize, what: &'static str, enabled: bool) -> Progress {
+        let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::hidden());
+        let style = ProgressStyle::with_template("{msg} {bar:30} {human_pos}/{human_len}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
+        bar.set_message(what);
+        let enabled = enabled && std::io::stderr().is_terminal();
+        Progress { bar, started: Instant::now(), enabled, shown: AtomicBool::new(false) }
+    }
+
+    /// One more is done.
+    pub(crate) fn advance(&self) {
+        self.bar.inc(1);
+        if self.enabled && self.started.elapsed() > PATIENCE && !self.shown.swap(true, Ordering::Relaxed) {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

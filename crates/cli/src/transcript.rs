@@ -1,0 +1,463 @@
+//! A conversation on a terminal: turns, answers, tool calls folded to a line, what each turn cost.
+
+use std::io;
+
+use annals::home::{MessageRecord, Read, SessionRecord, Want};
+use annals::model::Usage;
+use annals::model::call::Call;
+use annals::model::id::SessionId;
+use annals::model::json::Text;
+use annals::model::lens::{AssistantMessage, Message, Part, Session, ToolStatus, UserMessage};
+use clap::ValueEnum;
+
+use crate::output::Output;
+use crate::prose;
+use crate::text::{Clock, count, cut, dollars, duration, harmless, one_line, short_number, width, wrap};
+
+/// How much of tool calls is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tools {
+    /// Everything they printed and changed
+    Full,
+    /// A line each, and the beginning of what they printed and changed
+    Brief,
+    /// Nothing
+    None,
+}
+
+/// How a conversation is shown.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TranscriptOptions {
+    pub(crate) tools: Tools,
+    /// Whether thoughts are shown whole.
+    pub(crate) reasoning: bool,
+}
+
+/// Lines of a tool's result and of its diff that are shown at first.
+const FOLDED_OUTPUT: usize = 4;
+const FOLDED_DIFF: usize = 14;
+const FOLDED_ERROR: usize = 6;
+const FOLDED_REASONING: usize = 2;
+
+/// Prints a conversation message by message.
+pub(crate) struct Transcript<'a> {
+    output: &'a mut Output,
+    clock: &'a Clock,
+    home: &'a dyn Read,
+    options: TranscriptOptions,
+    turn: Option<Turn>,
+    n_turns: usize,
+    /// First message that a pending undo hides.
+    reverted_from: Option<String>,
+}
+
+/// What has happened since the last prompt.
+#[derive(Default)]
+struct Turn {
+    usage: Usage,
+    n_calls: usize,
+    models: Vec<String>,
+    agents: Vec<String>,
+    started: Option<i64>,
+    ended: Option<i64>,
+}
+
+impl<'a> Transcript<'a> {
+    /// Begins with the title and the particulars of the session.
+    pub(crate) fn begin(
+        output: &'a mut Output,
+        clock: &'a Clock,
+        home: &'a dyn Read,
+        record: &SessionRecord,
+        options: TranscriptOptions,
+    ) -> io::Result<Transcript<'a>> {
+        let session = record.stored.document.lens::<Session<'_>>();
+        let paint = output.paint;
+        let title = session.title.map(|title| one_line(&title.to_str())).unwrap_or_default();
+        for line in wrap(&title, output.width) {
+            output.line(paint.bold(line))?;
+        }
+        let time = session.time.unwrap_or_default();
+        let mut facts = vec![record.id.to_string()];
+        facts.extend(session.directory.map(|directory| one_line(&directory.to_str())));
+        facts.extend(time.updated.map(|updated| clock.date_time(updated)));
+        facts.extend(time.archived.map(|_| "archived".to_owned()));
+        for line in wrap(&facts.join(" · "), output.width) {
+            output.line(paint.dim(line))?;
+        }
+        if let Some(parent) = session.parent_id {
+            output.line(paint.dim(format!("started by {}", one_line(&parent.to_str()))))?;
+        }
+        if let Some(url) = session.share.and_then(|share| share.url).filter(|url| !url.is_empty()) {
+            output.line(paint.dim(format!("shared at {}", one_line(&url.to_str()))))?;
+        }
+        let reverted_from = session.revert.and_then(|revert| revert.message_id).map(|id| id.to_string());
+        Ok(Transcript { output, clock, home, options, turn: None, n_turns: 0, reverted_from })
+    }
+
+    /// Prints one message with its parts.
+    pub(crate) fn message(&mut self, record: &MessageRecord) -> io::Result<()> {
+        if self.reverted_from.as_deref()
+            == record
+                .stored
+                .document
+                .root()
+                .get("id")
+                .and_then(|id| id.as_text())
+                .as_ref()
+                .map(|id| id.to_str())
+                .as_deref()
+        {
+            self.end_turn()?;
+            let line = "── undone: what follows is hidden in OpenCode until it is redone or dropped ──";
+            let line = self.output.paint.warn(cut(line, self.output.width));
+            self.output.line("")?;
+            self.output.line(line)?;
+        }
+        match record.stored.document.lens::<Message<'_>>() {
+            Message::User(user) => self.prompt(&user, record),
+            Message::Assistant(answer) | Message::Other(answer) => self.answer(&answer, record),
+        }
+    }
+
+    /// Ends the conversation.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.end_turn()?;
+        if self.n_turns == 0 {
+            let line = self.output.paint.dim("no messages");
+            self.output.line("")?;
+            self.output.line(line)?;
+        }
+        Ok(())
+    }
+
+    fn prompt(&mut self, user: &UserMessage<'_>, record: &MessageRecord) -> io::Result<()> {
+        self.end_turn()?;
+        self.n_turns += 1;
+        self.turn = Some(Turn::default());
+        let paint = self.output.paint;
+        let mut lines: Vec<String> = Vec::new();
+        let mut n_synthetic = 0;
+        let columns = self.output.width.saturating_sub(2);
+        for part in &record.parts {
+            match part.document.lens::<Part<'_>>() {
+                Part::Text(part) if part.synthetic == Some(true) => n_synthetic += 1,
+                Part::Text(part) => {
+                    let text = part.text.unwrap_or(Text::from(""));
+                    let shown = prose::lines(&text.to_str(), columns, paint);
+                    match part.ignored {
+                        Some(true) => lines.extend(shown.into_iter().map(|line| paint.dim(line))),
+                        _ => lines.extend(shown),
+                    }
+                }
+                Part::File(file) => {
+                    let name = file.filename.map(|name| one_line(&name.to_str())).unwrap_or_default();
+                    let mime = file.mime.map(|mime| one_line(&mime.to_str())).unwrap_or_default();
+                    lines.push(paint.dim(cut(&format!("+ {name}  {mime}"), columns)));
+                }
+                Part::Agent(agent) => {
+                    let name = agent.name.map(|name| one_line(&name.to_str())).unwrap_or_default();
+                    lines.push(paint.agent(format!("@{name}")));
+                }
+                Part::Subtask(task) => {
+                    let description =
+                        task.description.map(|text| one_line(&text.to_str())).unwrap_or_default();
+                    let agent = task.agent.map(|agent| one_line(&agent.to_str())).unwrap_or_default();
+                    lines.push(format!(
+                        "{} {}",
+                        paint.agent(format!("@{agent}")),
+                        cut(&description, columns)
+                    ));
+                }
+                Part::Compaction(compaction) => {
+                    let why =
+                        if compaction.auto == Some(true) { "it had grown too long" } else { "on request" };
+                    lines.push(paint.warn(format!("compact the conversation ({why})")));
+                }
+                other => lines.extend(self.odd_part(&other)),
+            }
+        }
+        if n_synthetic > 0 {
+            let what = format!("+ {} added by OpenCode", count(n_synthetic, "text"));
+            lines.push(paint.dim(what));
+        }
+        let when = user.time.as_ref().and_then(|time| time.created).map(|created| self.clock.time(created));
+        let agent =
+            user.agent.as_ref().map(|agent| format!("to {}", one_line(&agent.to_str()))).unwrap_or_default();
+        let head = format!("{}. You {agent}", self.n_turns);
+        self.output.line("")?;
+        self.head(&head, &when.unwrap_or_default())?;
+        for line in lines {
+            self.output.line(format!("{} {line}", paint.accent("▌")))?;
+        }
+        self.unreadable(record)
+    }
+
+    fn answer(&mut self, answer: &AssistantMessage<'_>, record: &MessageRecord) -> io::Result<()> {
+        let turn = self.turn.get_or_insert_default();
+        turn.usage += Usage::of(answer);
+        turn.n_calls += 1;
+        let name =
+            |text: &Option<Text<'_>>| text.as_ref().map(|text| one_line(&text.to_str())).unwrap_or_default();
+        let model = format!("{}/{}", name(&answer.provider_id), name(&answer.model_id));
+        let agent = if answer.agent.is_some() { name(&answer.agent) } else { name(&answer.mode) };
+        for (list, item) in [(&mut turn.models, model), (&mut turn.agents, agent)] {
+            if !list.contains(&item) {
+                list.push(item);
+            }
+        }
+        let time = answer.time.clone().unwrap_or_default();
+        turn.started = [turn.started, time.created].into_iter().flatten().min();
+        turn.ended = [turn.ended, time.completed].into_iter().flatten().max();
+        let paint = self.output.paint;
+        if answer.summary == Some(true) {
+            self.output.line("")?;
+            self.output.line(format!("  {}", paint.warn("summary of the conversation so far")))?;
+        }
+        for part in &record.parts {
+            self.part(&part.document.lens::<Part<'_>>())?;
+        }
+        if let Some(error) = &answer.error {
+            let message = error.data.as_ref().and_then(|data| data.message.as_ref());
+            let message = message.map(|message| message.to_str().into_owned()).unwrap_or_default();
+            let status = error.data.as_ref().and_then(|data| data.status_code);
+            let status = status.map(|status| format!(" {status}")).unwrap_or_default();
+            self.output.line("")?;
+            self.output.line(format!("  {}", paint.bad_bold(format!("✗ {}{status}", name(&error.name)))))?;
+            self.block(&message, FOLDED_ERROR, |line| paint.bad(line))?;
+        } else if time.completed.is_none() {
+            self.output.line(format!("  {}", paint.warn("… not ended")))?;
+        }
+        self.unreadable(record)
+    }
+
+    fn part(&mut self, part: &Part<'_>) -> io::Result<()> {
+        let paint = self.output.paint;
+        match part {
+            Part::Text(part) => {
+                let text = part.text.as_ref().map(Text::to_str).unwrap_or_default();
+                if !text.trim().is_empty() {
+                    self.output.line("")?;
+                    for line in prose::lines(&text, self.output.width.saturating_sub(2), paint) {
+                        self.output.line(format!("  {line}"))?;
+                    }
+                }
+            }
+            Part::Reasoning(part) => {
+                let text = part.text.as_ref().map(Text::to_str).unwrap_or_default();
+                if !text.trim().is_empty() {
+                    let limit = if self.options.reasoning { usize::MAX } else { FOLDED_REASONING };
+                    self.output.line("")?;
+                    let folded =
+                        fold(&wrap(harmless(&text).trim(), self.output.width.saturating_sub(4)), limit);
+                    for line in folded {
+                        self.output.line(format!("  {} {}", paint.dim("∴"), paint.italic_dim(line)))?;
+                    }
+                }
+            }
+            Part::Tool(part) if self.options.tools != Tools::None => self.call(&Call::of(part))?,
+            Part::Tool(_) | Part::StepStart(_) | Part::StepFinish(_) | Part::Snapshot(_) | Part::Patch(_) => {
+            }
+            Part::File(file) => {
+                let name = file.filename.as_ref().map(|name| one_line(&name.to_str())).unwrap_or_default();
+                self.output.line(format!("  {}", paint.dim(format!("+ {name}"))))?;
+            }
+            other => {
+                for line in self.odd_part(other) {
+                    self.output.line(format!("  {line}"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Parts that are rare, or of kinds not known.
+    fn odd_part(&self, part: &Part<'_>) -> Vec<String> {
+        let paint = self.output.paint;
+        match part {
+            Part::Retry(part) => {
+                let message = part.error.as_ref().and_then(|error| error.data.as_ref()?.message.as_ref());
+                let message = message.map(|message| one_line(&message.to_str())).unwrap_or_default();
+                let line = format!("attempt {} failed: {message}", part.attempt.unwrap_or(0.0));
+                vec![paint.bad(cut(&line, self.output.width.saturating_sub(2)))]
+            }
+            Part::Other(part) => {
+                let kind = part.kind.as_ref().map(|kind| one_line(&kind.to_str())).unwrap_or_default();
+                let name = part.name.as_ref().map(|name| one_line(&name.to_str())).unwrap_or_default();
+                let text =
+                    part.text.as_ref().or(part.thinking.as_ref()).map(Text::to_str).unwrap_or_default();
+                let mut lines = vec![paint.dim(format!("[{kind}] {name}").trim_end())];
+                lines.extend(prose::lines(&text, self.output.width.saturating_sub(2), paint));
+                lines
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// A tool call: one line, then what it printed or changed.
+    fn call(&mut self, call: &Call<'_>) -> io::Result<()> {
+        let paint = self.output.paint;
+        let (sign, name) = match call.status {
+            Some(ToolStatus::Completed) if call.exit.is_some_and(|exit| exit != 0) => {
+                (paint.warn("✓"), paint.bold(one_line(&call.tool)))
+            }
+            Some(ToolStatus::Completed) => (paint.good("✓"), paint.bold(one_line(&call.tool))),
+            Some(ToolStatus::Error) => (paint.bad("✗"), paint.bad_bold(one_line(&call.tool))),
+            _ => (paint.warn("…"), paint.bold(one_line(&call.tool))),
+        };
+        let mut facts = Vec::new();
+        facts.extend(call.exit.filter(|exit| *exit != 0).map(|exit| format!("exit {exit}")));
+        if let Some(ToolStatus::Pending | ToolStatus::Running) | None = call.status {
+            facts.push(call.status_name().to_owned());
+        }
+        if call.cleared {
+            facts.push("cleared".to_owned());
+        }
+        facts.extend(call.duration.map(duration));
+        let facts = facts.join("  ");
+        let subject_columns =
+            self.output.width.saturating_sub(2 + 2 + width(&one_line(&call.tool)) + 2 + width(&facts) + 2);
+        let subject = one_line(&call.subject);
+        let subject = cut(&subject, subject_columns);
+        let gap = " ".repeat(subject_columns.saturating_sub(width(&subject)) + 2);
+        self.output.line("")?;
+        self.output.line(format!("  {sign} {name}  {subject}{gap}{}", paint.dim(facts)))?;
+        if let Some(child) = &call.child {
+            let line = self.child(child);
+            self.output.line(format!("    {} {line}", paint.agent("↳")))?;
+        }
+        let limit = |folded| if self.options.tools == Tools::Full { usize::MAX } else { folded };
+        if let Some(error) = &call.error {
+            return self.block(&error.to_str(), limit(FOLDED_ERROR), |line| paint.bad(line));
+        }
+        if let Some(diff) = &call.diff {
+            let shown = diff_lines(&harmless(&diff.to_str()));
+            return self.block(&shown, limit(FOLDED_DIFF), |line| match line.as_bytes().first() {
+                Some(b'+') => paint.good(line),
+                Some(b'-') => paint.bad(line),
+                Some(b'@') => paint.id(line),
+                _ => paint.dim(line),
+            });
+        }
+        match &call.output {
+            // The child's own line says more than its printed form, and a todo list has its own command.
+            Some(output) if call.child.is_none() || self.options.tools == Tools::Full => {
+                self.block(&output.to_str(), limit(FOLDED_OUTPUT), |line| paint.dim(line))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A session that a call started, in one line.
+    fn child(&self, id: &SessionId) -> String {
+        let paint = self.output.paint;
+        let Ok(Some(record)) = self.home.session(id) else {
+            return format!("{} {}", paint.id(id.as_str()), paint.dim("(gone)"));
+        };
+        let title = record.stored.document.lens::<Session<'_>>().title;
+        let title = title.map(|title| one_line(&title.to_str())).unwrap_or_default();
+        let mut usage = Usage::default();
+        let mut n_messages = 0;
+        let read = self.home.messages(&record, Want::PartCounts, &mut |message| {
+            n_messages += 1;
+            if let Message::Assistant(answer) = message.stored.document.lens::<Message<'_>>() {
+                usage += Usage::of(&answer);
+            }
+            std::ops::ControlFlow::Continue(())
+        });
+        let facts = match read {
+            Ok(_) => format!("{}, {}", count(n_messages, "message"), dollars(usage.cost)),
+            Err(_) => String::new(),
+        };
+        let columns = self.output.width.saturating_sub(6 + width(id.as_str()) + 2 + width(&facts) + 2);
+        format!("{}  {}  {}", paint.id(id.as_str()), cut(&title, columns), paint.dim(facts))
+    }
+
+    /// Indented text, folded to its first lines.
+    fn block(&mut self, text: &str, limit: usize, dress: impl Fn(&str) -> String) -> io::Result<()> {
+        let paint = self.output.paint;
+        let text = harmless(text);
+        let text = text.trim_end();
+        if text.is_empty() {
+            return Ok(());
+        }
+        // Wrapping a megabyte only to fold it away would be a waste; one line more tells that something is left.
+        let n_lines = text.lines().count();
+        let shown: String = text.lines().take(limit.saturating_add(1)).collect::<Vec<_>>().join("\n");
+        let mut wrapped = wrap(&shown, self.output.width.saturating_sub(6));
+        let left = n_lines.saturating_sub(limit);
+        if n_lines > limit || wrapped.len() > limit.saturating_mul(3) {
+            wrapped.truncate(limit.min(wrapped.len()));
+        }
+        for line in &wrapped {
+            self.output.line(format!("    {} {}", paint.dim("│"), dress(line)))?;
+        }
+        if left > 0 {
+            self.output.line(format!(
+                "    {}",
+                paint.dim(format!("│ … {}", count(left, "more line")).replace("more lines", "more lines"))
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn unreadable(&mut self, record: &MessageRecord) -> io::Result<()> {
+        let paint = self.output.paint;
+        for problem in &record.quarantined {
+            let line = format!("a part could not be read: {}", one_line(&problem.reason.to_string()));
+            self.output.line(format!("  {}", paint.bad(cut(&line, self.output.width.saturating_sub(2)))))?;
+        }
+        Ok(())
+    }
+
+    fn head(&mut self, left: &str, right: &str) -> io::Result<()> {
+        let paint = self.output.paint;
+        let gap = self.output.width.saturating_sub(width(left) + width(right)).max(1);
+        self.output.line(format!("{}{:gap$}{}", paint.accent(left), "", paint.dim(right)))
+    }
+
+    /// What the turn took.
+    fn end_turn(&mut self) -> io::Result<()> {
+        let Some(turn) = self.turn.take().filter(|turn| turn.n_calls > 0) else { return Ok(()) };
+        let usage = turn.usage;
+        let mut facts = vec![turn.agents.join(", "), turn.models.join(", ")];
+        if turn.n_calls > 1 {
+            facts.push(count(turn.n_calls, "step"));
+        }
+        facts.push(format!("{} in", short_number(usage.input)));
+        facts.push(format!("{} out", short_number(usage.output + usage.reasoning)));
+        if usage.cache_read > 0.0 {
+            facts.push(format!("{} cached", short_number(usage.cache_read)));
+        }
+        facts.push(dollars(usage.cost));
+        facts.extend(turn.started.zip(turn.ended).map(|(start, end)| duration(end - start)));
+        facts.retain(|fact| !fact.is_empty());
+        let paint = self.output.paint;
+        self.output.line("")?;
+        for line in wrap(&facts.join(" · "), self.output.width.saturating_sub(2)) {
+            self.output.line(format!("  {}", paint.dim(line)))?;
+        }
+        Ok(())
+    }
+}
+
+/// A unified diff without the lines that only repeat the path.
+fn diff_lines(diff: &str) -> String {
+    let kept = diff.lines().filter(|line| {
+        !line.starts_with("Index: ") && !line.starts_with("=====") && !line.starts_with("\\ No newline")
+    });
+    // One file is named in the line above; of several each must be told apart.
+    let several = diff.matches("\n+++ ").count() + usize::from(diff.starts_with("+++ ")) > 1;
+    kept.filter(|line| several || !(line.starts_with("--- ") || line.starts_with("+++ ")))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The first lines, the last of them with an ellipsis if there are more.
+fn fold(lines: &[String], limit: usize) -> Vec<String> {
+    let mut folded: Vec<String> = lines.iter().take(limit).cloned().collect();
+    if let (Some(last), true) = (folded.last_mut(), lines.len() > limit) {
+        last.push_str(" …");
+    }
+    folded
+}

@@ -1,0 +1,117 @@
+//! What a tool call looks like to a reader.
+
+use crate::id::{Millis, SessionId};
+use crate::json::{JsWriter, Node, Style, Text};
+use crate::lens::{Json, ToolPart, ToolState, ToolStatus};
+
+/// A tool call, reduced to what a reader wants to see of it.
+#[derive(Debug, Clone)]
+pub struct Call<'a> {
+    /// Name of the tool.
+    pub tool: String,
+    /// How far it got, if that is one of the four states.
+    pub status: Option<ToolStatus>,
+    /// What it was about, from its arguments or its title: a command, a path, a pattern.
+    pub subject: String,
+    /// The model's own words for it, where they add something.
+    pub remark: Option<String>,
+    /// How long it took.
+    pub duration: Option<Millis>,
+    /// Exit code of a command.
+    pub exit: Option<i64>,
+    /// What it changed, as a unified diff.
+    pub diff: Option<Text<'a>>,
+    /// Its result.
+    pub output: Option<Text<'a>>,
+    /// Why it failed.
+    pub error: Option<Text<'a>>,
+    /// The session it started.
+    pub child: Option<SessionId>,
+    /// Whether its result was cleared from the model's view.
+    pub cleared: bool,
+}
+
+impl<'a> Call<'a> {
+    /// Looks at a tool part.
+    pub fn of(part: &ToolPart<'a>) -> Call<'a> {
+        let empty = ToolState::default();
+        let state = part.state.as_ref().unwrap_or(&empty);
+        let tool = part.tool.as_ref().map(ToString::to_string).unwrap_or_else(|| "tool".to_owned());
+        let input = state.input.as_ref().and_then(Json::node);
+        let metadata = state.metadata.as_ref().and_then(Json::node);
+        let title = state.title.as_ref().map(ToString::to_string).filter(|title| !title.trim().is_empty());
+        let subject = subject(&tool, input, title.as_deref());
+        let described = input.and_then(|input| text(input, "description"));
+        let time = state.time.as_ref();
+        Call {
+            status: state.status(),
+            remark: described.filter(|described| *described != subject),
+            duration: time.and_then(|time| Some(time.end? - time.start?)),
+            exit: metadata.and_then(|metadata| metadata.get("exit")?.as_f64()).map(|exit| exit as i64),
+            diff: metadata
+                .and_then(|metadata| metadata.get("diff")?.as_text())
+                .filter(|diff| !diff.is_empty()),
+            output: state.output.clone(),
+            error: state.error.clone(),
+            child: metadata.and_then(child_session),
+            cleared: time.is_some_and(|time| time.compacted.is_some()),
+            subject,
+            tool,
+        }
+    }
+
+    /// The name of its state.
+    pub fn status_name(&self) -> &'static str {
+        match self.status {
+            Some(ToolStatus::Pending) => "pending",
+            Some(ToolStatus::Running) => "running",
+            Some(ToolStatus::Completed) => "completed",
+            Some(ToolStatus::Error) => "error",
+            None => "unknown",
+        }
+    }
+}
+
+/// OpenCode names the child session `sessionId`; plugins have used `session_id`.
+fn child_session(metadata: Node<'_>) -> Option<SessionId> {
+    let named = text(metadata, "sessionId").or_else(|| text(metadata, "session_id"))?;
+    SessionId::parse(&named).ok()
+}
+
+fn subject(tool: &str, input: Option<Node<'_>>, title: Option<&str>) -> String {
+    let argument = |key: &str| input.and_then(|input| text(input, key));
+    let from_arguments = match tool {
+        "bash" | "shell" => argument("command"),
+        "glob" | "list" | "grep" => {
+            let pattern = argument("pattern");
+            let place = argument("path").or_else(|| argument("include"));
+            match (pattern, place) {
+                (Some(pattern), Some(place)) => Some(format!("{pattern} in {place}")),
+                (pattern, place) => pattern.or(place),
+            }
+        }
+        "webfetch" | "websearch" => argument("url").or_else(|| argument("query")),
+        "task" => {
+            let agent = argument("subagent_type").map(|agent| format!(" (@{agent})")).unwrap_or_default();
+            argument("description").map(|description| format!("{description}{agent}"))
+        }
+        "apply_patch" => {
+            title.map(|title| title.lines().skip(1).collect::<Vec<_>>().join(", ")).filter(|t| !t.is_empty())
+        }
+        "invalid" => argument("tool").map(|tool| format!("call of `{tool}`")),
+        _ => None,
+    };
+    from_arguments
+        .or_else(|| title.map(str::to_owned))
+        .or_else(|| ["filePath", "path", "name", "description"].into_iter().find_map(argument))
+        .unwrap_or_else(|| match input {
+            Some(input) if input.members().next().is_some() => {
+                String::from_utf8_lossy(&JsWriter::document(Style::Compact, &input)).into_owned()
+            }
+            _ => String::new(),
+        })
+}
+
+fn text(object: Node<'_>, key: &str) -> Option<String> {
+    Some(object.get(key)?.as_text()?.to_str().into_owned()).filter(|text| !text.is_empty())
+}

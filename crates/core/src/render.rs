@@ -1,0 +1,3 @@
+//! Conversations as text for people, where no terminal is involved.
+
+pub mod markdown;
