@@ -87,7 +87,7 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
         output.finish()?;
     } else {
         for session in &account.sessions {
-            context.note(&session.to_string());
+            context.note(session.as_str());
         }
         context.note(&format!(
             "{}: {} imported, {} unchanged of {} seen",
