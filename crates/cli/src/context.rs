@@ -97,14 +97,13 @@ impl Context {
         Ok(Homes(homes))
     }
 
-    /// The home to write to.
-    pub(crate) fn open_one(&self, create: bool) -> Result<Box<dyn Write>, CliError> {
-        let url = match &self.homes[..] {
-            [] => self.default_directory()?.display().to_string(),
-            [one] => one.clone(),
-            _ => return Err(CliError::usage("this command works on one home; give `--home` once")),
-        };
-        Ok(if create { open::open_or_create(&url)? } else { open::open(&url)? })
+    /// The home to write new sessions to.
+    pub(crate) fn target(&self) -> Result<String, CliError> {
+        match &self.homes[..] {
+            [] => Ok(self.default_directory()?.display().to_string()),
+            [one] => Ok(one.clone()),
+            _ => Err(CliError::usage("this command works on one home; give `--home` once")),
+        }
     }
 
     fn default_directory(&self) -> Result<PathBuf, CliError> {

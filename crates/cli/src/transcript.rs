@@ -10,7 +10,7 @@ use annals::model::json::Text;
 use annals::model::lens::{AssistantMessage, Message, Part, Session, ToolStatus, UserMessage};
 use clap::ValueEnum;
 
-use crate::output::Output;
+use crate::output::{Output, Painter};
 use crate::prose;
 use crate::text::{Clock, count, cut, dollars, duration, harmless, one_line, short_number, width, wrap};
 
@@ -36,7 +36,7 @@ pub(crate) struct TranscriptOptions {
 /// Lines of a tool's result and of its diff that are shown at first.
 const FOLDED_OUTPUT: usize = 4;
 const FOLDED_DIFF: usize = 14;
-const FOLDED_ERROR: usize = 6;
+const FOLDED_ERROR: usize = 8;
 const FOLDED_REASONING: usize = 2;
 
 /// Prints a conversation message by message.
@@ -49,6 +49,8 @@ pub(crate) struct Transcript<'a> {
     n_turns: usize,
     /// First message that a pending undo hides.
     reverted_from: Option<String>,
+    /// Whether the last thing printed was a call of one line: the next one follows without a gap.
+    after_short_call: bool,
 }
 
 /// What has happened since the last prompt.
@@ -92,22 +94,13 @@ impl<'a> Transcript<'a> {
             output.line(paint.dim(format!("shared at {}", one_line(&url.to_str()))))?;
         }
         let reverted_from = session.revert.and_then(|revert| revert.message_id).map(|id| id.to_string());
-        Ok(Transcript { output, clock, home, options, turn: None, n_turns: 0, reverted_from })
+        Ok(Transcript { output, clock, home, options, turn: None, n_turns: 0, reverted_from, after_short_call: false })
     }
 
     /// Prints one message with its parts.
     pub(crate) fn message(&mut self, record: &MessageRecord) -> io::Result<()> {
-        if self.reverted_from.as_deref()
-            == record
-                .stored
-                .document
-                .root()
-                .get("id")
-                .and_then(|id| id.as_text())
-                .as_ref()
-                .map(|id| id.to_str())
-                .as_deref()
-        {
+        let id = record.stored.document.root().get("id").and_then(|id| id.as_text());
+        if id.is_some_and(|id| self.reverted_from.as_deref() == Some(&*id.to_str())) {
             self.end_turn()?;
             let line = "── undone: what follows is hidden in OpenCode until it is redone or dropped ──";
             let line = self.output.paint.warn(cut(line, self.output.width));
@@ -185,7 +178,7 @@ impl<'a> Transcript<'a> {
         let agent =
             user.agent.as_ref().map(|agent| format!("to {}", one_line(&agent.to_str()))).unwrap_or_default();
         let head = format!("{}. You {agent}", self.n_turns);
-        self.output.line("")?;
+        self.gap()?;
         self.head(&head, &when.unwrap_or_default())?;
         for line in lines {
             self.output.line(format!("{} {line}", paint.accent("▌")))?;
@@ -211,7 +204,7 @@ impl<'a> Transcript<'a> {
         turn.ended = [turn.ended, time.completed].into_iter().flatten().max();
         let paint = self.output.paint;
         if answer.summary == Some(true) {
-            self.output.line("")?;
+            self.gap()?;
             self.output.line(format!("  {}", paint.warn("summary of the conversation so far")))?;
         }
         for part in &record.parts {
@@ -222,9 +215,9 @@ impl<'a> Transcript<'a> {
             let message = message.map(|message| message.to_str().into_owned()).unwrap_or_default();
             let status = error.data.as_ref().and_then(|data| data.status_code);
             let status = status.map(|status| format!(" {status}")).unwrap_or_default();
-            self.output.line("")?;
+            self.gap()?;
             self.output.line(format!("  {}", paint.bad_bold(format!("✗ {}{status}", name(&error.name)))))?;
-            self.block(&message, FOLDED_ERROR, |line| paint.bad(line))?;
+            self.block(&message, Fold::First(FOLDED_ERROR), |line| paint.bad(line))?;
         } else if time.completed.is_none() {
             self.output.line(format!("  {}", paint.warn("… not ended")))?;
         }
@@ -237,7 +230,7 @@ impl<'a> Transcript<'a> {
             Part::Text(part) => {
                 let text = part.text.as_ref().map(Text::to_str).unwrap_or_default();
                 if !text.trim().is_empty() {
-                    self.output.line("")?;
+                    self.gap()?;
                     for line in prose::lines(&text, self.output.width.saturating_sub(2), paint) {
                         self.output.line(format!("  {line}"))?;
                     }
@@ -247,7 +240,7 @@ impl<'a> Transcript<'a> {
                 let text = part.text.as_ref().map(Text::to_str).unwrap_or_default();
                 if !text.trim().is_empty() {
                     let limit = if self.options.reasoning { usize::MAX } else { FOLDED_REASONING };
-                    self.output.line("")?;
+                    self.gap()?;
                     let folded =
                         fold(&wrap(harmless(&text).trim(), self.output.width.saturating_sub(4)), limit);
                     for line in folded {
@@ -294,6 +287,12 @@ impl<'a> Transcript<'a> {
         }
     }
 
+    /// An empty line before what follows.
+    fn gap(&mut self) -> io::Result<()> {
+        self.after_short_call = false;
+        self.output.line("")
+    }
+
     /// A tool call: one line, then what it printed or changed.
     fn call(&mut self, call: &Call<'_>) -> io::Result<()> {
         let paint = self.output.paint;
@@ -313,38 +312,74 @@ impl<'a> Transcript<'a> {
         if call.cleared {
             facts.push("cleared".to_owned());
         }
+        let is_brief = self.options.tools == Tools::Brief;
+        if let (true, "read", Some(output)) = (is_brief, call.tool.as_str(), &call.output) {
+            // What was read is in the file still.
+            facts.push(count(output.to_str().lines().count(), "line"));
+        }
         facts.extend(call.duration.map(duration));
         let facts = facts.join("  ");
-        let subject_columns =
-            self.output.width.saturating_sub(2 + 2 + width(&one_line(&call.tool)) + 2 + width(&facts) + 2);
+        let columns = self.output.width.saturating_sub(2 + 2 + width(&one_line(&call.tool)) + 2 + width(&facts) + 2);
         let subject = one_line(&call.subject);
-        let subject = cut(&subject, subject_columns);
-        let gap = " ".repeat(subject_columns.saturating_sub(width(&subject)) + 2);
-        self.output.line("")?;
+        let subject = cut(&subject, columns);
+        let gap = " ".repeat(columns.saturating_sub(width(&subject)) + 2);
+        if !self.after_short_call {
+            self.output.line("")?;
+        }
         self.output.line(format!("  {sign} {name}  {subject}{gap}{}", paint.dim(facts)))?;
+        self.after_short_call = false;
         if let Some(child) = &call.child {
             let line = self.child(child);
             self.output.line(format!("    {} {line}", paint.agent("↳")))?;
         }
-        let limit = |folded| if self.options.tools == Tools::Full { usize::MAX } else { folded };
+        self.call_result(call)
+    }
+
+    /// What a call printed or changed.
+    fn call_result(&mut self, call: &Call<'_>) -> io::Result<()> {
+        let paint = self.output.paint;
+        let is_brief = self.options.tools == Tools::Brief;
+        let limit = |folded| if is_brief { folded } else { usize::MAX };
         if let Some(error) = &call.error {
-            return self.block(&error.to_str(), limit(FOLDED_ERROR), |line| paint.bad(line));
+            return self.block(&error.to_str(), Fold::First(limit(FOLDED_ERROR)), |line| paint.bad(line));
         }
         if let Some(diff) = &call.diff {
             let shown = diff_lines(&harmless(&diff.to_str()));
-            return self.block(&shown, limit(FOLDED_DIFF), |line| match line.as_bytes().first() {
+            return self.block(&shown, Fold::First(limit(FOLDED_DIFF)), |line| match line.as_bytes().first() {
                 Some(b'+') => paint.good(line),
                 Some(b'-') => paint.bad(line),
                 Some(b'@') => paint.id(line),
                 _ => paint.dim(line),
             });
         }
-        match &call.output {
-            // The child's own line says more than its printed form, and a todo list has its own command.
-            Some(output) if call.child.is_none() || self.options.tools == Tools::Full => {
-                self.block(&output.to_str(), limit(FOLDED_OUTPUT), |line| paint.dim(line))
+        if let Some(written) = &call.written {
+            let shown: Vec<String> = written.to_str().lines().map(|line| format!("+{line}")).collect();
+            return self.block(&shown.join("\n"), Fold::First(limit(FOLDED_DIFF)), |line| paint.good(line));
+        }
+        if !call.todos.is_empty() {
+            for todo in &call.todos {
+                let content = todo.content.as_ref().map(|content| one_line(&content.to_str())).unwrap_or_default();
+                let content = cut(&content, self.output.width.saturating_sub(8)).into_owned();
+                let status = todo.status.as_ref().map(ToString::to_string).unwrap_or_default();
+                let (sign, content) = dressed_todo(&status, &content, paint);
+                self.output.line(format!("    {} {sign} {content}", paint.dim("│")))?;
             }
-            _ => Ok(()),
+            return Ok(());
+        }
+        let fold = match call.exit {
+            // A command that failed says why at its end.
+            Some(exit) if exit != 0 => Fold::Last(limit(FOLDED_ERROR)),
+            _ => Fold::First(limit(FOLDED_OUTPUT)),
+        };
+        match &call.output {
+            // The child's own line says more than the form it is printed in.
+            Some(output) if !is_brief || call.child.is_none() && call.tool != "read" => {
+                self.block(&output.to_str(), fold, |line| paint.dim(line))
+            }
+            _ => {
+                self.after_short_call = call.child.is_none();
+                Ok(())
+            }
         }
     }
 
@@ -373,30 +408,41 @@ impl<'a> Transcript<'a> {
         format!("{}  {}  {}", paint.id(id.as_str()), cut(&title, columns), paint.dim(facts))
     }
 
-    /// Indented text, folded to its first lines.
-    fn block(&mut self, text: &str, limit: usize, dress: impl Fn(&str) -> String) -> io::Result<()> {
+    /// Indented text, folded to its first or last lines.
+    fn block(&mut self, text: &str, fold: Fold, dress: impl Fn(&str) -> String) -> io::Result<()> {
         let paint = self.output.paint;
         let text = harmless(text);
-        let text = text.trim_end();
+        let text = text.trim_end().trim_start_matches('\n');
         if text.is_empty() {
+            self.after_short_call = true;
             return Ok(());
         }
-        // Wrapping a megabyte only to fold it away would be a waste; one line more tells that something is left.
-        let n_lines = text.lines().count();
-        let shown: String = text.lines().take(limit.saturating_add(1)).collect::<Vec<_>>().join("\n");
-        let mut wrapped = wrap(&shown, self.output.width.saturating_sub(6));
-        let left = n_lines.saturating_sub(limit);
-        if n_lines > limit || wrapped.len() > limit.saturating_mul(3) {
-            wrapped.truncate(limit.min(wrapped.len()));
+        let (Fold::First(limit) | Fold::Last(limit)) = fold;
+        let left = text.lines().count().saturating_sub(limit);
+        let shown: Vec<&str> = match fold {
+            Fold::First(_) => text.lines().take(limit).collect(),
+            Fold::Last(_) => text.lines().skip(left).collect(),
+        };
+        // Only what is shown is wrapped: the rest may be megabytes. So may a single line, hence a second limit.
+        let columns = self.output.width.saturating_sub(6);
+        let mut lines = wrap(&shown.join("\n"), columns);
+        let most = limit.saturating_mul(2);
+        if lines.len() > most {
+            lines.truncate(most);
+            if let Some(last) = lines.last_mut() {
+                *last = cut(&format!("{last} …"), columns).into_owned();
+            }
         }
-        for line in &wrapped {
-            self.output.line(format!("    {} {}", paint.dim("│"), dress(line)))?;
+        let bar = paint.dim("│");
+        let more = (left > 0).then(|| format!("    {bar} {}", paint.dim(format!("… {}", count(left, "more line")))));
+        if let (Some(more), Fold::Last(_)) = (&more, fold) {
+            self.output.line(more)?;
         }
-        if left > 0 {
-            self.output.line(format!(
-                "    {}",
-                paint.dim(format!("│ … {}", count(left, "more line")).replace("more lines", "more lines"))
-            ))?;
+        for line in &lines {
+            self.output.line(format!("    {bar} {}", dress(line)))?;
+        }
+        if let (Some(more), Fold::First(_)) = (&more, fold) {
+            self.output.line(more)?;
         }
         Ok(())
     }
@@ -433,11 +479,28 @@ impl<'a> Transcript<'a> {
         facts.extend(turn.started.zip(turn.ended).map(|(start, end)| duration(end - start)));
         facts.retain(|fact| !fact.is_empty());
         let paint = self.output.paint;
-        self.output.line("")?;
+        self.gap()?;
         for line in wrap(&facts.join(" · "), self.output.width.saturating_sub(2)) {
             self.output.line(format!("  {}", paint.dim(line)))?;
         }
         Ok(())
+    }
+}
+
+/// How text is shortened: to so many lines of its beginning or its end.
+#[derive(Clone, Copy)]
+enum Fold {
+    First(usize),
+    Last(usize),
+}
+
+/// A todo's sign and text, by its status.
+pub(crate) fn dressed_todo(status: &str, content: &str, paint: Painter) -> (String, String) {
+    match status {
+        "completed" => (paint.good("✓"), paint.dim(content)),
+        "in_progress" => (paint.warn("▸"), paint.bold(content)),
+        "cancelled" => (paint.dim("✗"), paint.dim(content)),
+        _ => (paint.dim("○"), content.to_owned()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::id::{Millis, SessionId};
 use crate::json::{JsWriter, Node, Style, Text};
-use crate::lens::{Json, ToolPart, ToolState, ToolStatus};
+use crate::lens::{Json, Lens, Todo, ToolPart, ToolState, ToolStatus};
 
 /// A tool call, reduced to what a reader wants to see of it.
 #[derive(Debug, Clone)]
@@ -25,6 +25,10 @@ pub struct Call<'a> {
     pub output: Option<Text<'a>>,
     /// Why it failed.
     pub error: Option<Text<'a>>,
+    /// The whole text it wrote to a file.
+    pub written: Option<Text<'a>>,
+    /// The todo list it stored.
+    pub todos: Vec<Todo<'a>>,
     /// The session it started.
     pub child: Option<SessionId>,
     /// Whether its result was cleared from the model's view.
@@ -53,6 +57,11 @@ impl<'a> Call<'a> {
                 .filter(|diff| !diff.is_empty()),
             output: state.output.clone(),
             error: state.error.clone(),
+            written: input.filter(|_| tool == "write").and_then(|input| input.get("content")?.as_text()),
+            todos: input
+                .filter(|_| tool == "todowrite")
+                .and_then(|input| Vec::look(input.get("todos")?))
+                .unwrap_or_default(),
             child: metadata.and_then(child_session),
             cleared: time.is_some_and(|time| time.compacted.is_some()),
             subject,

@@ -13,6 +13,7 @@ mod runner {
     mod import;
     mod kit;
     mod layouts;
+    mod opencode;
     mod order;
 }
 

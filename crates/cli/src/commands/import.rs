@@ -44,8 +44,8 @@ struct AccountJson {
 }
 
 pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
+    let target = context.target()?;
     let bytes = read(&args.file)?;
-    let home = context.open_one(true)?;
     let git = Path::new("git");
     let identity = |directory: &Path| annals::project::identify(directory, git).map_err(CliError::new);
     let parsed = if jsonl::is_jsonl(&bytes) {
@@ -73,6 +73,8 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
             path.canonicalize().map_err(|error| CliError::new(format!("{}: {error}", path.display())))?;
         imported = refile(imported, &identity(&path)?.id, &path);
     }
+    // Only now that there is something to store may a home be made for it.
+    let home = annals::open::open_or_create(&target)?;
     let existing = if args.merge { Existing::Merge } else { Existing::Refuse };
     let account = import(&*home, imported, existing, context.clock.now)?;
     if context.json {

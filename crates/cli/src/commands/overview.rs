@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::error::{CommandResult, report_quarantine};
 use crate::short_id::ShortIds;
-use crate::text::{bytes, count, cut, fit, one_line};
+use crate::text::{bytes, count, cut, fit, one_line, wrap};
 
 #[derive(Serialize)]
 struct OverviewJson {
@@ -88,14 +88,17 @@ pub(crate) fn run(context: &Context) -> CommandResult {
         let paint = output.paint;
         for home in &overview.homes {
             output.line(paint.bold(&home.url))?;
-            output.line(format!(
-                "  {} in {}, {}, {}, {}",
+            let facts = format!(
+                "{} in {}, {}, {}, {}",
                 count(home.sessions, "session"),
                 count(overview.projects, "project"),
                 count(home.messages, "message"),
                 count(home.parts, "part"),
                 bytes(home.bytes)
-            ))?;
+            );
+            for line in wrap(&facts, output.width.saturating_sub(2)) {
+                output.line(format!("  {line}"))?;
+            }
             if let Some(updated) = home.updated {
                 let when = format!(
                     "last used {} ({})",

@@ -12,7 +12,7 @@ use crate::args::Filters;
 use crate::context::Context;
 use crate::error::{CommandResult, report_quarantine};
 use crate::output::Output;
-use crate::text::{count, cut, dollars, duration, fit, fit_right, grouped, one_line, short_number, width};
+use crate::text::{count, cut, dollars, duration, fit, fit_right, grouped, one_line, short_number, width, wrap};
 use crate::wire::TokensJson;
 
 /// Add up sessions, tokens, cost and tool calls
@@ -220,26 +220,34 @@ fn print_overview(
     let paint = output.paint;
     let days = stats.days_spanned(args.days);
     let usage = &stats.usage;
-    let mut row = |label: &str, value: String| output.line(format!("{}  {value}", paint.dim(fit(label, 9))));
+    let columns = output.width;
+    let mut row = |label: &str, main: String, rest: String| {
+        // The figure stands out; what explains it may take a second line.
+        let indent = 11 + width(&main) + 2;
+        for (n, line) in wrap(&rest, columns.saturating_sub(indent)).iter().enumerate() {
+            match n {
+                0 => output.line(format!("{}  {}  {line}", paint.dim(fit(label, 9)), paint.bold(&main)))?,
+                _ => output.line(format!("{:indent$}{line}", ""))?,
+            }
+        }
+        Ok::<(), std::io::Error>(())
+    };
     row(
         "Sessions",
+        grouped(stats.sessions),
         format!(
-            "{}  with {} and {}, over {}",
-            paint.bold(grouped(stats.sessions)),
+            "with {} and {}, over {}",
             count(stats.messages, "message"),
             count(stats.parts, "part"),
             count(usize::try_from(days).unwrap_or(0), "day")
         ),
     )?;
-    row(
-        "Cost",
-        format!("{}  {} a day", paint.bold(dollars(usage.cost)), dollars(usage.cost / days.max(1) as f64)),
-    )?;
+    row("Cost", dollars(usage.cost), format!("{} a day", dollars(usage.cost / days.max(1) as f64)))?;
     row(
         "Tokens",
+        short_number(usage.total_tokens()),
         format!(
-            "{}  {} in · {} out · {} thought · {} from cache · {} to cache",
-            paint.bold(short_number(usage.total_tokens())),
+            "{} in · {} out · {} thought · {} from cache · {} to cache",
             short_number(usage.input),
             short_number(usage.output),
             short_number(usage.reasoning),
@@ -249,11 +257,8 @@ fn print_overview(
     )?;
     row(
         "A session",
-        format!(
-            "{} tokens on average, {} in the middle",
-            short_number(mean_tokens(stats)),
-            short_number(stats.median_session_tokens())
-        ),
+        short_number(mean_tokens(stats)),
+        format!("tokens on average, {} in the middle", short_number(stats.median_session_tokens())),
     )?;
     if stats.days.len() > 1 {
         let line = sparkline(stats, output.width.saturating_sub(40).max(10));

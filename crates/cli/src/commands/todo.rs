@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
 use crate::text::{one_line, wrap};
+use crate::transcript::dressed_todo;
 
 /// Show the todo list of a session
 #[derive(Debug, clap::Args)]
@@ -46,20 +47,10 @@ pub(crate) fn run(context: &Context, args: &TodoArgs) -> CommandResult {
     let paint = output.paint;
     for todo in &todos {
         let status = todo.status.as_ref().map(ToString::to_string).unwrap_or_default();
-        let sign = match status.as_str() {
-            "completed" => paint.good("✓"),
-            "in_progress" => paint.warn("▸"),
-            "cancelled" => paint.dim("✗"),
-            _ => paint.dim("○"),
-        };
         let content = todo.content.as_ref().map(|content| one_line(&content.to_str())).unwrap_or_default();
         let priority = todo.priority.as_ref().filter(|priority| **priority == "high");
         for (n, line) in wrap(&content, output.width.saturating_sub(10)).iter().enumerate() {
-            let line = match status.as_str() {
-                "completed" | "cancelled" => paint.dim(line),
-                "in_progress" => paint.bold(line),
-                _ => line.clone(),
-            };
+            let (sign, line) = dressed_todo(&status, line, paint);
             let urgent =
                 if n == 0 && priority.is_some() { format!(" {}", paint.bad("high")) } else { String::new() };
             output.line(format!("{} {line}{urgent}", if n == 0 { sign.as_str() } else { " " }))?;

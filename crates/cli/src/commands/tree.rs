@@ -163,9 +163,9 @@ impl Forest<'_> {
             SessionState::Open => paint.warn("…"),
         };
         let short = self.short_ids.shorten(id);
-        let agents = session.agents.join(", ");
+        let agents = one_line(&session.agents.join(", "));
         let cost = dollars(session.usage.cost);
-        let taken = width(lead) + 2 + width(short) + 2 + width(&agents) + 2 + width(&cost) + 1;
+        let taken = width(lead) + width(short) + width(&agents) + width(&cost) + 8;
         let title = one_line(&session.title);
         let title = cut(&title, output.width.saturating_sub(taken).max(12));
         output.line(format!(

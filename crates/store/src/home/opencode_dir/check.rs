@@ -156,7 +156,7 @@ impl OpencodeDir {
             }
         }
         for (project, n_sessions) in missing {
-            let detail = format!("{n_sessions} session(s), but project/{project}.json does not exist");
+            let detail = format!("{}, but project/{project}.json does not exist", plural(n_sessions, "session"));
             add(ProblemKind::MissingProject, &format!("session/{project}"), Some(project.as_str()), detail);
         }
         for entry in tree.view.list("message").unwrap_or_default() {
@@ -164,7 +164,7 @@ impl OpencodeDir {
             let path = format!("message/{}", entry.name);
             let n_messages = documents(tree, &path).map_or(0, |listed| listed.len());
             if session.is_none_or(|session| !known.contains(&session)) && n_messages > 0 {
-                let detail = format!("{n_messages} message(s) of a session that does not exist");
+                let detail = format!("{} of a session that does not exist", plural(n_messages, "message"));
                 add(ProblemKind::OrphanMessages, &path, Some(&entry.name), detail);
             }
         }
@@ -197,10 +197,10 @@ impl OpencodeDir {
         for quarantined in self.projects()?.quarantined {
             problems.push(unreadable(quarantined));
         }
-        for orphans in self.orphan_parts()? {
+        for orphans in self.orphan_parts()?.into_iter().filter(|orphans| orphans.n_parts > 0) {
             let of =
                 orphans.session.as_ref().map(|session| format!(" of session {session}")).unwrap_or_default();
-            let detail = format!("{} part(s) of a message{of} that does not exist", orphans.n_parts);
+            let detail = format!("{} of a message{of} that does not exist", plural(orphans.n_parts, "part"));
             let id = Some(orphans.message.to_string());
             problems.push(Problem { kind: ProblemKind::OrphanParts, place: orphans.place, id, detail });
         }
@@ -252,6 +252,10 @@ fn check_ids(stored: &Stored, add: &mut impl FnMut(ProblemKind, &Stored, String)
             add(ProblemKind::IdMismatch, stored, format!("its `{field}` is {found}, its path says {id}"));
         }
     }
+}
+
+fn plural(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 fn unreadable(quarantined: Quarantined) -> Problem {

@@ -257,16 +257,26 @@ impl Committer<'_> {
         });
         let steps = steps.collect();
         let journal = Journal { version: Journal::VERSION, transaction: transaction_id(), reason, steps };
-        let made = self.decide(&journal, changes).map_err(|(path, source)| {
+        let mut made = Vec::new();
+        if let Err((path, source)) = self.decide(&journal, changes, &mut made) {
             let _ = self.files.dir.remove_dir_all(journal.stage());
-            self.failed(&path, source)
-        })?;
+            // The innermost first; one that OpenCode has put something into meanwhile stays.
+            for directory in made.iter().rev() {
+                let _ = self.files.dir.remove_dir(directory);
+            }
+            return Err(self.failed(&path, source));
+        }
         self.carry_out(&journal, made).map_err(|(path, source)| self.unfinished(&path, source))
     }
 
-    /// Everything up to the decision. On an error nothing that anyone looks at has changed. Tells which directories
-    /// were made.
-    fn decide(&self, journal: &Journal, changes: &[Change]) -> Result<Vec<String>, (String, io::Error)> {
+    /// Everything up to the decision. On an error nothing that anyone looks at has changed. Directories that had to be
+    /// made are added to `made`.
+    fn decide(
+        &self,
+        journal: &Journal,
+        changes: &[Change],
+        made: &mut Vec<String>,
+    ) -> Result<(), (String, io::Error)> {
         let stage = journal.stage();
         let dir = &self.files.dir;
         let at = |path: &str| {
@@ -276,7 +286,6 @@ impl Committer<'_> {
         dir.create_dir(&stage).map_err(at(&stage))?;
         // Directories are made before the decision, since making one can fail on a full disk. OpenCode does not mind
         // empty ones.
-        let mut made = Vec::new();
         for step in journal.steps.iter().filter(|step| step.staged.is_some()) {
             made.extend(self.make_parent(&step.path).map_err(at(&step.path))?);
         }
@@ -298,8 +307,7 @@ impl Committer<'_> {
             // Undecided after all: whether the rename is on the disk cannot be known, so take it back.
             let _ = dir.remove_file(journal::JOURNAL);
             (journal::DIRECTORY.to_owned(), error)
-        })?;
-        Ok(made)
+        })
     }
 
     /// Everything after the decision, right away. `made` are the directories that are new.

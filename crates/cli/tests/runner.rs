@@ -1,0 +1,25 @@
+//! One test binary for the crate: a module per file in `tests/runner/`.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod runner {
+    mod changes;
+    mod conformance;
+    mod disk;
+    mod errors;
+    mod kit;
+    mod opencode;
+    mod reference;
+    mod screens;
+}
+
+/// A file that no `mod` line names would be tests that never run.
+#[test]
+fn every_file_is_a_module() {
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runner");
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let module = format!("mod {};", name.trim_end_matches(".rs"));
+        assert!(include_str!("runner.rs").contains(&module), "tests/runner/{name} is not in tests/runner.rs");
+    }
+}

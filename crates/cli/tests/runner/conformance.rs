@@ -1,0 +1,198 @@
+//! What annals prints of real homes is what the real OpenCode printed of them.
+
+use std::collections::BTreeMap;
+
+use annals_testkit::Fixture;
+use serde_json::Value;
+
+use super::kit::annals;
+
+#[test]
+fn export_is_byte_for_byte_the_real_one() {
+    for name in Fixture::FLAT {
+        let fixture = Fixture::unpack(name);
+        for (id, expected) in fixture.exports() {
+            let ours = annals(fixture.home(), &["export", &id]).run().ok();
+            // An empty file is a refusal: OpenCode looks in the current repository only, and that one is gone.
+            if !expected.is_empty() {
+                assert_eq!(ours.text(), String::from_utf8(expected).unwrap(), "{name} {id}");
+            }
+        }
+    }
+}
+
+#[test]
+fn list_has_the_rows_of_the_real_one_in_its_order() {
+    for name in Fixture::FLAT {
+        let fixture = Fixture::unpack(name);
+        let mut n_rows = 0;
+        for entry in std::fs::read_dir(fixture.expected("session-list")).unwrap() {
+            let file = entry.unwrap().file_name().into_string().unwrap();
+            if !file.ends_with(".json") {
+                continue;
+            }
+            let real = fixture.expected_json(&format!("session-list/{file}"));
+            let real = real.as_array().unwrap();
+            let project = real[0]["projectId"].as_str().unwrap();
+            let mut arguments = vec!["list", "--json", "--roots", "--project", project];
+            if file.starts_with("first-3") {
+                arguments.extend(["--limit", "3"]);
+            }
+            let ours = annals(fixture.home(), &arguments).run().ok().json();
+            let row = |row: &Value, project: &str| -> Vec<Value> {
+                ["id", "title", "updated", "created", "directory", project].map(|field| row[field].clone()).to_vec()
+            };
+            let ours: Vec<_> = ours.as_array().unwrap().iter().map(|session| row(session, "projectID")).collect();
+            let real: Vec<_> = real.iter().map(|session| row(session, "projectId")).collect();
+            assert_eq!(ours, real, "{name} {file}");
+            n_rows += real.len();
+        }
+        assert!(n_rows > 300, "{n_rows}");
+    }
+}
+
+/// The numbers of a box that `opencode stats` prints.
+fn parse_boxes(text: &str) -> BTreeMap<String, String> {
+    let mut model = String::new();
+    let mut rows = BTreeMap::new();
+    for line in text.lines() {
+        let Some(inner) = line.strip_prefix('│').and_then(|line| line.strip_suffix('│')) else { continue };
+        if inner.contains('█') {
+            // A tool: name, bar, count and share.
+            let name = inner.split_whitespace().next().unwrap();
+            let count = inner.rsplit('█').next().unwrap().split_whitespace().next().unwrap();
+            rows.insert(format!("tool {name}"), count.to_owned());
+        } else if let Some((label, value)) = inner.trim_end().rsplit_once("  ")
+            && !label.trim().is_empty()
+        {
+            let label = label.trim();
+            let of = if inner.starts_with("  ") && !model.is_empty() { format!("{model} ") } else { String::new() };
+            rows.insert(format!("{of}{label}"), value.trim().replace(',', ""));
+        } else if inner.contains('/') {
+            model = inner.trim().to_owned();
+        }
+    }
+    rows
+}
+
+/// How `opencode stats` shortens numbers. JavaScript rounds a half up, Rust to the even neighbour.
+fn shortened(number: f64) -> String {
+    let tenths = |unit: f64| format!("{:.1}", (number / unit * 10.0 + 0.5).floor() / 10.0);
+    match number {
+        n if n >= 1e6 => format!("{}M", tenths(1e6)),
+        n if n >= 1e3 => format!("{}K", tenths(1e3)),
+        n => n.to_string(),
+    }
+}
+
+#[test]
+fn stats_are_the_real_ones() {
+    for name in Fixture::FLAT {
+        let fixture = Fixture::unpack(name);
+        let meta = fixture.expected_json("meta.json");
+        let clock: jiff::Timestamp = format!("{}:30Z", &meta["clock"].as_str().unwrap()[..16]).parse().unwrap();
+        let mut n_compared = 0;
+        for (file, command) in meta["commands"].as_object().unwrap() {
+            let Some(file_name) = file.strip_prefix("stats/") else { continue };
+            let arguments: Vec<&str> = command["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
+            let mut ours = vec!["stats", "--json"];
+            for pair in arguments[1..].windows(2) {
+                match pair {
+                    // Before 1.1 a window of 0 days was no window at all.
+                    ["--days", "0"] if name == "opencode-1.0.185" => {}
+                    ["--days", days] => ours.extend(["--days", days]),
+                    // An empty name is the current project: the one of /home/dev/projects/shop-api.
+                    ["--project", ""] => ours.extend(["--project", "15e401e64f208f230e2422540fb7c58e13fb0681"]),
+                    ["--project", project] => ours.extend(["--project", project]),
+                    _ => {}
+                }
+            }
+            let ours = annals(fixture.home(), &ours).env("ANNALS_NOW", clock.as_millisecond().to_string()).run().ok().json();
+            let real = parse_boxes(&std::fs::read_to_string(fixture.expected(file)).unwrap());
+            let number = |value: &Value| value.as_f64().unwrap();
+            let dollars = |value: &Value| format!("${:.2}", number(value));
+            let tokens = &ours["tokens"];
+            let mut expected = BTreeMap::from([
+                ("Sessions".to_owned(), ours["sessions"].to_string()),
+                ("Messages".to_owned(), ours["messages"].to_string()),
+                ("Days".to_owned(), ours["days"].to_string()),
+                ("Total Cost".to_owned(), dollars(&ours["cost"])),
+                ("Avg Cost/Day".to_owned(), dollars(&ours["costPerDay"])),
+                ("Input".to_owned(), shortened(number(&tokens["input"]))),
+                ("Output".to_owned(), shortened(number(&tokens["output"]))),
+                ("Cache Read".to_owned(), shortened(number(&tokens["cache"]["read"]))),
+                ("Cache Write".to_owned(), shortened(number(&tokens["cache"]["write"]))),
+            ]);
+            if name == "opencode-1.1.65" {
+                // 1.0.185 leaves cached tokens out of these two.
+                let per_session = &ours["tokensPerSession"];
+                expected.insert("Avg Tokens/Session".to_owned(), shortened(number(&per_session["mean"]).round()));
+                expected.insert("Median Tokens/Session".to_owned(), shortened(number(&per_session["median"]).round()));
+            }
+            for (tool, calls) in ours["tools"].as_object().unwrap() {
+                expected.insert(format!("tool {tool}"), calls.to_string());
+            }
+            if file_name == "models.txt" {
+                for (model, share) in ours["models"].as_object().unwrap() {
+                    let tokens = &share["tokens"];
+                    let output = number(&tokens["output"]) + number(&tokens["reasoning"]);
+                    for (label, value) in [
+                        ("Messages", share["messages"].to_string()),
+                        ("Input Tokens", shortened(number(&tokens["input"]))),
+                        ("Output Tokens", shortened(output)),
+                        ("Cache Read", shortened(number(&tokens["cache"]["read"]))),
+                        ("Cache Write", shortened(number(&tokens["cache"]["write"]))),
+                        ("Cost", format!("${:.4}", number(&share["cost"]))),
+                    ] {
+                        expected.insert(format!("{model} {label}"), value);
+                    }
+                }
+            }
+            // The real one may show fewer tools or models than there are, but no other number. 1.0.185 counts the days
+            // that were used inside a window, later versions the window.
+            let days_differ = name == "opencode-1.0.185" && file_name.starts_with("days-");
+            for (label, value) in &real {
+                if days_differ && (label == "Days" || label == "Avg Cost/Day") {
+                    continue;
+                }
+                let known = expected.get(label).unwrap_or_else(|| match name {
+                    "opencode-1.0.185" if label.contains("Tokens/Session") => value,
+                    _ if label.contains('/') && file_name != "models.txt" => value,
+                    _ => panic!("{name} {file}: {label} = {value} is not in {expected:#?}"),
+                });
+                assert_eq!(known, value, "{name} {file}: {label}");
+                n_compared += 1;
+            }
+            if !file_name.starts_with("tools-") {
+                let tools = |rows: &BTreeMap<String, String>| rows.keys().filter(|label| label.starts_with("tool ")).count();
+                assert_eq!(tools(&real), tools(&expected), "{name} {file}");
+            }
+        }
+        assert!(n_compared > 150, "{n_compared}");
+    }
+}
+
+#[test]
+fn todos_and_children_are_those_of_the_real_server() {
+    let fixture = Fixture::unpack("opencode-1.1.65");
+    let listed = annals(fixture.home(), &["list", "--json"]).run().ok().json();
+    let mut n_todos = 0;
+    for entry in std::fs::read_dir(fixture.expected("api")).unwrap() {
+        let file = entry.unwrap().file_name().into_string().unwrap();
+        let api = fixture.expected_json(&format!("api/{file}"));
+        let Some(details) = api["details"].as_object() else { continue };
+        for (id, detail) in details {
+            let todos = annals(fixture.home(), &["todo", id, "--json"]).run().ok().json();
+            assert_eq!(todos["todos"], detail["todo"], "{id}");
+            n_todos += todos["todos"].as_array().unwrap().len();
+            let ours = listed.as_array().unwrap().iter().find(|row| row["id"] == **id).unwrap();
+            let sorted = |value: &Value| {
+                let mut ids: Vec<_> = value.as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+                ids.sort();
+                ids
+            };
+            assert_eq!(sorted(&ours["children"]), sorted(&detail["children"]), "{id}");
+        }
+    }
+    assert!(n_todos > 0);
+}

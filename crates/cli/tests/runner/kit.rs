@@ -1,0 +1,135 @@
+//! Running `annals` as a user would, in surroundings that are always the same.
+
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// The moment all commands think it is: shortly after the sessions of the 1.1.65 fixture.
+pub(crate) const NOW: &str = "1772020980000";
+
+/// A command to be run.
+#[must_use = "a command does nothing until it is run"]
+pub(crate) struct Annals {
+    command: Command,
+    stdin: Vec<u8>,
+    root: PathBuf,
+}
+
+/// What a command printed.
+#[must_use = "look at what it printed"]
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+    root: PathBuf,
+}
+
+/// `annals` with arguments, on the home at `root`.
+pub(crate) fn annals(root: &Path, arguments: &[&str]) -> Annals {
+    let mut command = plain(root, &[]);
+    command.command.arg("--home").arg(root).args(arguments);
+    command
+}
+
+/// `annals` with arguments and nothing else.
+pub(crate) fn plain(root: &Path, arguments: &[&str]) -> Annals {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
+    command
+        .args(arguments)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", root)
+        .env("TZ", "UTC")
+        .env("ANNALS_NOW", NOW)
+        .current_dir(root);
+    Annals { command, stdin: Vec::new(), root: root.to_owned() }
+}
+
+impl Annals {
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Annals {
+        self.command.env(name, value);
+        self
+    }
+
+    pub(crate) fn current_dir(mut self, directory: &Path) -> Annals {
+        self.command.current_dir(directory);
+        self
+    }
+
+    pub(crate) fn stdin(mut self, bytes: &[u8]) -> Annals {
+        self.stdin = bytes.to_vec();
+        self
+    }
+
+    pub(crate) fn run(mut self) -> Ran {
+        let mut child = self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let bytes = std::mem::take(&mut self.stdin);
+        let writer = std::thread::spawn(move || {
+            let _ = stdin.write_all(&bytes);
+        });
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        Ran {
+            code: output.status.code().expect("it was not killed"),
+            stdout: output.stdout,
+            stderr: String::from_utf8(output.stderr).unwrap(),
+            root: self.root,
+        }
+    }
+}
+
+impl Ran {
+    /// The output of a command that must have done all it was asked to.
+    pub(crate) fn ok(self) -> Ran {
+        assert_eq!(self.code, 0, "{self}");
+        self
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.stdout.clone()).unwrap()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
+    }
+}
+
+/// For snapshots: the code, both streams, and `HOME` for the directory that is different each time.
+impl fmt::Display for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let root = self.root.display().to_string();
+        let hide = |text: &str| text.replace(&root, "HOME");
+        writeln!(f, "exit {}", self.code)?;
+        f.write_str(&hide(&String::from_utf8_lossy(&self.stdout)))?;
+        if !self.stderr.is_empty() {
+            write!(f, "-- stderr\n{}", hide(&self.stderr))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a file of a home, making the directories above it.
+pub(crate) fn write(home: &Path, path: &str, text: impl AsRef<[u8]>) {
+    let path = home.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+/// An empty home.
+pub(crate) fn empty_home() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("storage")).unwrap();
+    dir
+}
+
+/// Every file of a home with its bytes, our own left out.
+pub(crate) fn snapshot(home: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
+    let files = annals_testkit::files_below(&home.join("storage"));
+    let ours = |path: &PathBuf| path.components().any(|part| part.as_os_str() == ".annals");
+    files.into_iter().filter(|path| !ours(path)).map(|path| (path.clone(), std::fs::read(&path).unwrap_or_default())).collect()
+}

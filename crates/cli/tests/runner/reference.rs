@@ -1,0 +1,49 @@
+//! docs/cli.md is what `--help` prints.
+
+use std::fmt::Write;
+
+use super::kit::plain;
+
+#[test]
+fn the_reference_is_generated_from_the_help() {
+    let root = annals_testkit::workspace();
+    let help = |arguments: &[&str]| plain(&root, arguments).env("COLUMNS", "100").run().ok().text();
+    let top = help(&["--help"]);
+    let mut page = String::from(
+        "# Command line\n\nGenerated from `--help` by the tests of `crates/cli`; \
+         `UPDATE_DOCS=1 cargo test -p annals-cli reference` rewrites it.\n",
+    );
+    let _ = write!(page, "\n## annals\n\n```text\n{}\n```\n", top.trim_end());
+    let commands = top.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    for command in commands.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()) {
+        let _ = write!(page, "\n## annals {command}\n\n```text\n{}\n```\n", help(&[command, "--help"]).trim_end());
+    }
+    let path = root.join("docs/cli.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(stored == page, "docs/cli.md is not what --help prints; run UPDATE_DOCS=1 cargo test -p annals-cli reference");
+}
+
+#[test]
+fn every_command_has_an_example() {
+    let root = annals_testkit::workspace();
+    let top = plain(&root, &["--help"]).run().ok().text();
+    let commands = top.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    for command in commands.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()) {
+        let help = plain(&root, &[command, "--help"]).run().ok().text();
+        assert!(help.contains("Examples:\n  annals "), "{command}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_can_be_made() {
+    let dir = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(plain(dir.path(), &["completions", shell]).run().ok().text().contains("annals"));
+    }
+    assert!(plain(dir.path(), &["man"]).run().ok().text().contains(".TH annals 1"));
+    let _ = plain(dir.path(), &["man", "--out", "."]).run().ok();
+    assert!(dir.path().join("annals-export.1").is_file());
+}
