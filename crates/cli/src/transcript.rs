@@ -94,7 +94,16 @@ impl<'a> Transcript<'a> {
             output.line(paint.dim(format!("shared at {}", one_line(&url.to_str()))))?;
         }
         let reverted_from = session.revert.and_then(|revert| revert.message_id).map(|id| id.to_string());
-        Ok(Transcript { output, clock, home, options, turn: None, n_turns: 0, reverted_from, after_short_call: false })
+        Ok(Transcript {
+            output,
+            clock,
+            home,
+            options,
+            turn: None,
+            n_turns: 0,
+            reverted_from,
+            after_short_call: false,
+        })
     }
 
     /// Prints one message with its parts.
@@ -319,7 +328,8 @@ impl<'a> Transcript<'a> {
         }
         facts.extend(call.duration.map(duration));
         let facts = facts.join("  ");
-        let columns = self.output.width.saturating_sub(2 + 2 + width(&one_line(&call.tool)) + 2 + width(&facts) + 2);
+        let columns =
+            self.output.width.saturating_sub(2 + 2 + width(&one_line(&call.tool)) + 2 + width(&facts) + 2);
         let subject = one_line(&call.subject);
         let subject = cut(&subject, columns);
         let gap = " ".repeat(columns.saturating_sub(width(&subject)) + 2);
@@ -345,11 +355,13 @@ impl<'a> Transcript<'a> {
         }
         if let Some(diff) = &call.diff {
             let shown = diff_lines(&harmless(&diff.to_str()));
-            return self.block(&shown, Fold::First(limit(FOLDED_DIFF)), |line| match line.as_bytes().first() {
-                Some(b'+') => paint.good(line),
-                Some(b'-') => paint.bad(line),
-                Some(b'@') => paint.id(line),
-                _ => paint.dim(line),
+            return self.block(&shown, Fold::First(limit(FOLDED_DIFF)), |line| {
+                match line.as_bytes().first() {
+                    Some(b'+') => paint.good(line),
+                    Some(b'-') => paint.bad(line),
+                    Some(b'@') => paint.id(line),
+                    _ => paint.dim(line),
+                }
             });
         }
         if let Some(written) = &call.written {
@@ -358,7 +370,8 @@ impl<'a> Transcript<'a> {
         }
         if !call.todos.is_empty() {
             for todo in &call.todos {
-                let content = todo.content.as_ref().map(|content| one_line(&content.to_str())).unwrap_or_default();
+                let content =
+                    todo.content.as_ref().map(|content| one_line(&content.to_str())).unwrap_or_default();
                 let content = cut(&content, self.output.width.saturating_sub(8)).into_owned();
                 let status = todo.status.as_ref().map(ToString::to_string).unwrap_or_default();
                 let (sign, content) = dressed_todo(&status, &content, paint);
@@ -434,7 +447,8 @@ impl<'a> Transcript<'a> {
             }
         }
         let bar = paint.dim("│");
-        let more = (left > 0).then(|| format!("    {bar} {}", paint.dim(format!("… {}", count(left, "more line")))));
+        let more =
+            (left > 0).then(|| format!("    {bar} {}", paint.dim(format!("… {}", count(left, "more line")))));
         if let (Some(more), Fold::Last(_)) = (&more, fold) {
             self.output.line(more)?;
         }

@@ -7,5 +7,6 @@ mod runner {
     mod edit;
     mod js;
     mod lens;
+    mod node;
     mod scan;
 }

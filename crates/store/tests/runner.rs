@@ -15,6 +15,8 @@ mod runner {
     mod layouts;
     mod opencode;
     mod order;
+    #[cfg(target_os = "linux")]
+    mod powercut;
 }
 
 /// A file that no `mod` line names would be tests that never run.

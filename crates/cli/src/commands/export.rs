@@ -104,7 +104,13 @@ fn write_file(
     failed: impl Fn(std::io::Error) -> CliError,
 ) -> Result<(), CliError> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".annals-").tempfile_in(directory).map_err(&failed)?;
+    // Asked for here, the error does not name the temporary file.
+    std::fs::metadata(directory).map_err(&failed)?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".annals-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.tempfile_in(directory).map_err(&failed)?;
     // A pipe or device is written to as it is; there is nothing to replace.
     if path.exists() && !path.is_file() {
         let mut file = std::fs::OpenOptions::new().write(true).open(path).map_err(&failed)?;

@@ -12,7 +12,9 @@ use crate::args::Filters;
 use crate::context::Context;
 use crate::error::{CommandResult, report_quarantine};
 use crate::output::Output;
-use crate::text::{count, cut, dollars, duration, fit, fit_right, grouped, one_line, short_number, width, wrap};
+use crate::text::{
+    count, cut, dollars, duration, fit, fit_right, grouped, one_line, short_number, width, wrap,
+};
 use crate::wire::TokensJson;
 
 /// Add up sessions, tokens, cost and tool calls

@@ -16,10 +16,16 @@ fn rename_changes_the_title_and_nothing_else() {
     -- stderr
     ses_385744ad0ffeWgvBCB6JclCZJ1 is now called "Tidy \"helpers\" 🎉"
     "#);
-    let (path, _) = expected.iter().find(|(path, _)| path.ends_with(format!("{CART}.json")) && path.to_str().unwrap().contains("/session/")).unwrap();
+    let (path, _) = expected
+        .iter()
+        .find(|(path, _)| {
+            path.ends_with(format!("{CART}.json")) && path.to_str().unwrap().contains("/session/")
+        })
+        .unwrap();
     let path = path.clone();
     let text = String::from_utf8(expected[&path].clone()).unwrap();
-    let text = text.replace(r#""title": "\"Health\" helper & rounding""#, r#""title": "Tidy \"helpers\" 🎉""#);
+    let text =
+        text.replace(r#""title": "\"Health\" helper & rounding""#, r#""title": "Tidy \"helpers\" 🎉""#);
     expected.insert(path, text.into_bytes());
     assert_eq!(snapshot(fixture.home()), expected);
 }
@@ -76,20 +82,29 @@ fn a_session_travels_from_home_to_home() {
     for format in ["opencode", "jsonl"] {
         let target = tempfile::tempdir().unwrap();
         let home = target.path().join("new-home");
-        let exported = annals(fixture.home(), &["export", "37f7fe572", "--children", "--format", format]).run().ok();
+        let exported =
+            annals(fixture.home(), &["export", "37f7fe572", "--children", "--format", format]).run().ok();
         if format == "opencode" {
             // Several documents in a row are for reading; one at a time can be imported.
             for id in ["37f7fe572", "37f7fe443", "37f7fe445"] {
                 let one = annals(fixture.home(), &["export", id]).run().ok();
-                let _ = plain(target.path(), &["--home", "new-home", "import", "-"]).stdin(&one.stdout).run().ok();
+                let _ = plain(target.path(), &["--home", "new-home", "import", "-"])
+                    .stdin(&one.stdout)
+                    .run()
+                    .ok();
             }
         } else {
-            let account = plain(target.path(), &["--home", "new-home", "import", "-", "--json"]).stdin(&exported.stdout).run().ok().json();
+            let account = plain(target.path(), &["--home", "new-home", "import", "-", "--json"])
+                .stdin(&exported.stdout)
+                .run()
+                .ok()
+                .json();
             assert_eq!(account["seen"], account["imported"]);
             assert_eq!(account["sessions"].as_array().unwrap().len(), 3);
         }
         let again = annals(&home, &["export", "37f7fe572", "--children", "--format", "opencode"]).run().ok();
-        let original = annals(fixture.home(), &["export", "37f7fe572", "--children", "--format", "opencode"]).run().ok();
+        let original =
+            annals(fixture.home(), &["export", "37f7fe572", "--children", "--format", "opencode"]).run().ok();
         assert_eq!(again.text(), original.text(), "{format}");
         // Every document is byte for byte the one it was; the project record is new unless it came along.
         let (ours, theirs) = (snapshot(&home), snapshot(fixture.home()));
@@ -110,12 +125,13 @@ fn an_export_goes_to_a_file_that_is_complete_or_not_there() {
     let _ = annals(fixture.home(), &["export", CART, "-o", "out.json"]).run().ok();
     let printed = annals(fixture.home(), &["export", CART]).run().ok();
     assert_eq!(std::fs::read(fixture.home().join("out.json")).unwrap(), printed.stdout);
-    assert_snapshot!(annals(fixture.home(), &["export", CART, "-o", "no/such/dir/out.json"]).run(), @r#"
+    assert_snapshot!(annals(fixture.home(), &["export", CART, "-o", "no/such/dir/out.json"]).run(), @"
     exit 1
     -- stderr
-    error: cannot write no/such/dir/out.json: No such file or directory (os error 2) at path "HOME/no/such/dir/.annals-R3Fj0V"
-    "#);
-    let failed = annals(fixture.home(), &["export", CART, "--message", "msg_nothing", "-o", "none.json"]).run();
+    error: cannot write no/such/dir/out.json: No such file or directory (os error 2)
+    ");
+    let failed =
+        annals(fixture.home(), &["export", CART, "--message", "msg_nothing", "-o", "none.json"]).run();
     assert_eq!(failed.code, 1);
     assert!(!fixture.home().join("none.json").exists());
 }
@@ -180,10 +196,13 @@ fn markdown_reads_well() {
 fn merge_adds_what_is_missing() {
     let fixture = Fixture::unpack("opencode-1.1.65");
     let exported = annals(fixture.home(), &["export", CART]).run().ok();
-    let (path, bytes) = snapshot(fixture.home()).into_iter().find(|(_, bytes)| {
-        let text = String::from_utf8_lossy(bytes);
-        text.contains(CART) && text.contains("rounds half up") && text.contains("\"edit\"")
-    }).unwrap();
+    let (path, bytes) = snapshot(fixture.home())
+        .into_iter()
+        .find(|(_, bytes)| {
+            let text = String::from_utf8_lossy(bytes);
+            text.contains(CART) && text.contains("rounds half up") && text.contains("\"edit\"")
+        })
+        .unwrap();
     std::fs::remove_file(&path).unwrap();
     assert_snapshot!(annals(fixture.home(), &["import", "--merge", "-"]).stdin(&exported.stdout).run(), @"
     exit 0
@@ -202,14 +221,24 @@ fn an_import_can_be_filed_under_this_repository() {
     let home = empty_home();
     let work = tempfile::tempdir().unwrap();
     let git = |arguments: &[&str]| {
-        let ran = std::process::Command::new("git").args(["-c", "user.name=D", "-c", "user.email=d@example.com"]).args(arguments).current_dir(work.path()).output().unwrap();
+        let ran = std::process::Command::new("git")
+            .args(["-c", "user.name=D", "-c", "user.email=d@example.com"])
+            .args(arguments)
+            .current_dir(work.path())
+            .output()
+            .unwrap();
         String::from_utf8(ran.stdout).unwrap().trim().to_owned()
     };
     git(&["init", "-q"]);
     git(&["commit", "-q", "--allow-empty", "-m", "first"]);
     let root = git(&["rev-parse", "HEAD"]);
-    let _ = annals(home.path(), &["import", "-", "--dir", "."]).current_dir(work.path()).stdin(&exported.stdout).run().ok();
-    let listed = annals(home.path(), &["list", "--json", "--project", "."]).current_dir(work.path()).run().ok().json();
+    let _ = annals(home.path(), &["import", "-", "--dir", "."])
+        .current_dir(work.path())
+        .stdin(&exported.stdout)
+        .run()
+        .ok();
+    let listed =
+        annals(home.path(), &["list", "--json", "--project", "."]).current_dir(work.path()).run().ok().json();
     assert_eq!(listed[0]["projectID"], root);
     assert_eq!(listed[0]["directory"], work.path().canonicalize().unwrap().display().to_string());
 }

@@ -40,9 +40,12 @@ fn list_has_the_rows_of_the_real_one_in_its_order() {
             }
             let ours = annals(fixture.home(), &arguments).run().ok().json();
             let row = |row: &Value, project: &str| -> Vec<Value> {
-                ["id", "title", "updated", "created", "directory", project].map(|field| row[field].clone()).to_vec()
+                ["id", "title", "updated", "created", "directory", project]
+                    .map(|field| row[field].clone())
+                    .to_vec()
             };
-            let ours: Vec<_> = ours.as_array().unwrap().iter().map(|session| row(session, "projectID")).collect();
+            let ours: Vec<_> =
+                ours.as_array().unwrap().iter().map(|session| row(session, "projectID")).collect();
             let real: Vec<_> = real.iter().map(|session| row(session, "projectId")).collect();
             assert_eq!(ours, real, "{name} {file}");
             n_rows += real.len();
@@ -56,7 +59,9 @@ fn parse_boxes(text: &str) -> BTreeMap<String, String> {
     let mut model = String::new();
     let mut rows = BTreeMap::new();
     for line in text.lines() {
-        let Some(inner) = line.strip_prefix('│').and_then(|line| line.strip_suffix('│')) else { continue };
+        let Some(inner) = line.strip_prefix('│').and_then(|line| line.strip_suffix('│')) else {
+            continue;
+        };
         if inner.contains('█') {
             // A tool: name, bar, count and share.
             let name = inner.split_whitespace().next().unwrap();
@@ -66,7 +71,11 @@ fn parse_boxes(text: &str) -> BTreeMap<String, String> {
             && !label.trim().is_empty()
         {
             let label = label.trim();
-            let of = if inner.starts_with("  ") && !model.is_empty() { format!("{model} ") } else { String::new() };
+            let of = if inner.starts_with("  ") && !model.is_empty() {
+                format!("{model} ")
+            } else {
+                String::new()
+            };
             rows.insert(format!("{of}{label}"), value.trim().replace(',', ""));
         } else if inner.contains('/') {
             model = inner.trim().to_owned();
@@ -90,11 +99,13 @@ fn stats_are_the_real_ones() {
     for name in Fixture::FLAT {
         let fixture = Fixture::unpack(name);
         let meta = fixture.expected_json("meta.json");
-        let clock: jiff::Timestamp = format!("{}:30Z", &meta["clock"].as_str().unwrap()[..16]).parse().unwrap();
+        let clock: jiff::Timestamp =
+            format!("{}:30Z", &meta["clock"].as_str().unwrap()[..16]).parse().unwrap();
         let mut n_compared = 0;
         for (file, command) in meta["commands"].as_object().unwrap() {
             let Some(file_name) = file.strip_prefix("stats/") else { continue };
-            let arguments: Vec<&str> = command["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
+            let arguments: Vec<&str> =
+                command["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
             let mut ours = vec!["stats", "--json"];
             for pair in arguments[1..].windows(2) {
                 match pair {
@@ -102,12 +113,18 @@ fn stats_are_the_real_ones() {
                     ["--days", "0"] if name == "opencode-1.0.185" => {}
                     ["--days", days] => ours.extend(["--days", days]),
                     // An empty name is the current project: the one of /home/dev/projects/shop-api.
-                    ["--project", ""] => ours.extend(["--project", "15e401e64f208f230e2422540fb7c58e13fb0681"]),
+                    ["--project", ""] => {
+                        ours.extend(["--project", "15e401e64f208f230e2422540fb7c58e13fb0681"])
+                    }
                     ["--project", project] => ours.extend(["--project", project]),
                     _ => {}
                 }
             }
-            let ours = annals(fixture.home(), &ours).env("ANNALS_NOW", clock.as_millisecond().to_string()).run().ok().json();
+            let ours = annals(fixture.home(), &ours)
+                .env("ANNALS_NOW", clock.as_millisecond().to_string())
+                .run()
+                .ok()
+                .json();
             let real = parse_boxes(&std::fs::read_to_string(fixture.expected(file)).unwrap());
             let number = |value: &Value| value.as_f64().unwrap();
             let dollars = |value: &Value| format!("${:.2}", number(value));
@@ -126,8 +143,12 @@ fn stats_are_the_real_ones() {
             if name == "opencode-1.1.65" {
                 // 1.0.185 leaves cached tokens out of these two.
                 let per_session = &ours["tokensPerSession"];
-                expected.insert("Avg Tokens/Session".to_owned(), shortened(number(&per_session["mean"]).round()));
-                expected.insert("Median Tokens/Session".to_owned(), shortened(number(&per_session["median"]).round()));
+                expected
+                    .insert("Avg Tokens/Session".to_owned(), shortened(number(&per_session["mean"]).round()));
+                expected.insert(
+                    "Median Tokens/Session".to_owned(),
+                    shortened(number(&per_session["median"]).round()),
+                );
             }
             for (tool, calls) in ours["tools"].as_object().unwrap() {
                 expected.insert(format!("tool {tool}"), calls.to_string());
@@ -164,7 +185,9 @@ fn stats_are_the_real_ones() {
                 n_compared += 1;
             }
             if !file_name.starts_with("tools-") {
-                let tools = |rows: &BTreeMap<String, String>| rows.keys().filter(|label| label.starts_with("tool ")).count();
+                let tools = |rows: &BTreeMap<String, String>| {
+                    rows.keys().filter(|label| label.starts_with("tool ")).count()
+                };
                 assert_eq!(tools(&real), tools(&expected), "{name} {file}");
             }
         }
@@ -187,7 +210,8 @@ fn todos_and_children_are_those_of_the_real_server() {
             n_todos += todos["todos"].as_array().unwrap().len();
             let ours = listed.as_array().unwrap().iter().find(|row| row["id"] == **id).unwrap();
             let sorted = |value: &Value| {
-                let mut ids: Vec<_> = value.as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+                let mut ids: Vec<_> =
+                    value.as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect();
                 ids.sort();
                 ids
             };

@@ -53,9 +53,21 @@ fn a_read_only_home_can_be_read_and_says_why_it_cannot_be_changed() {
     let (stdout, stderr) = text(&in_namespace(fixture.home(), script));
     let lines: Vec<&str> = stdout.lines().collect();
     assert_eq!(lines[0], "121");
-    assert_eq!(lines[2..], ["check 3", "rename 385744ad0 x: exit 1", "archive 385744ad0: exit 1", "rm --yes 385744ad0: exit 1", "import /dev/stdin: exit 1"]);
+    assert_eq!(
+        lines[2..],
+        [
+            "check 3",
+            "rename 385744ad0 x: exit 1",
+            "archive 385744ad0: exit 1",
+            "rm --yes 385744ad0: exit 1",
+            "import /dev/stdin: exit 1"
+        ]
+    );
     assert_eq!(stderr.matches("cannot write to").count(), 4, "{stderr}");
-    assert!(stderr.contains("Read-only file system") && stderr.contains("the home must be writable"), "{stderr}");
+    assert!(
+        stderr.contains("Read-only file system") && stderr.contains("the home must be writable"),
+        "{stderr}"
+    );
 }
 
 /// The disk fills up while an import is being written. Nothing of it shows, everything else is as it was, and when there
@@ -81,7 +93,10 @@ fn a_full_disk_in_the_middle_of_a_transaction_loses_nothing() {
         "$A" --home "$D/mnt/home" list --json | grep -c '"id"'
     "#;
     let (stdout, stderr) = text(&in_namespace(fixture.home(), script));
-    assert_eq!(stdout, "exit 1\nsame files\nsame export\n✓ 1 session in order\nin order\nlast\nlock\n2\n", "{stderr}");
+    assert_eq!(
+        stdout, "exit 1\nsame files\nsame export\n✓ 1 session in order\nin order\nlast\nlock\n2\n",
+        "{stderr}"
+    );
     assert!(stderr.contains("nothing was changed") && stderr.contains("No space left on device"), "{stderr}");
     assert!(stderr.contains("hint: make room on the disk"), "{stderr}");
 }
@@ -91,13 +106,16 @@ fn a_full_disk_in_the_middle_of_a_transaction_loses_nothing() {
 fn a_transaction_cut_short_on_a_read_only_disk_is_seen_whole() {
     let fixture = Fixture::unpack("opencode-1.1.65");
     let path = "storage/session/15e401e64f208f230e2422540fb7c58e13fb0681/ses_385744ad0ffeWgvBCB6JclCZJ1.json";
-    let was = annals_hash(&fixture.home().join(path));
+    let hash = |bytes: &[u8]| annals::model::ContentHash::of(bytes).to_string();
+    let was = hash(&std::fs::read(fixture.home().join(path)).unwrap());
     let staged = std::fs::read_to_string(fixture.home().join(path)).unwrap().replace("rounding", "wholeness");
+    let todo = r#"[{"content":"both or none","status":"pending","priority":"high","id":"1"}]"#;
+    let (becomes_todo, becomes) = (hash(todo.as_bytes()), hash(staged.as_bytes()));
     let journal = format!(
-        r#"{{"version":1,"transaction":"t1","reason":"test","steps":[{{"path":"todo/ses_385744ad0ffeWgvBCB6JclCZJ1.json","staged":"0"}},{{"path":"{}","staged":"1","was":"{was}"}}]}}"#,
+        r#"{{"version":1,"transaction":"t1","reason":"test","steps":[{{"path":"todo/ses_385744ad0ffeWgvBCB6JclCZJ1.json","staged":"0","becomes":"{becomes_todo}"}},{{"path":"{}","staged":"1","was":"{was}","becomes":"{becomes}"}}]}}"#,
         path.trim_start_matches("storage/")
     );
-    super::kit::write(fixture.home(), "storage/.annals/tx-t1/0", r#"[{"content":"both or none","status":"pending","priority":"high","id":"1"}]"#);
+    super::kit::write(fixture.home(), "storage/.annals/tx-t1/0", todo);
     super::kit::write(fixture.home(), "storage/.annals/tx-t1/1", staged);
     super::kit::write(fixture.home(), "storage/.annals/journal", journal);
     let script = r#"
@@ -114,10 +132,6 @@ fn a_transaction_cut_short_on_a_read_only_disk_is_seen_whole() {
     let script = script.replace("\"$A\" --home \"$D\" check |", "(\"$A\" --home \"$D\" check || true) |");
     let (stdout, _) = text(&in_namespace(fixture.home(), &script));
     assert_eq!(stdout, "1\n○ both or none high\n1\n1\nlast\nlock\n1\n");
-}
-
-fn annals_hash(path: &Path) -> String {
-    annals::model::ContentHash::of(&std::fs::read(path).unwrap()).to_string()
 }
 
 /// A user without permissions gets a message, not a mess.

@@ -6,8 +6,14 @@ use insta::assert_snapshot;
 use super::kit::{annals, empty_home, plain, snapshot, write};
 
 const TWO: &[(&str, &str)] = &[
-    ("storage/session/global/ses_36aaaaffe1.json", r#"{"id":"ses_36aaaaffe1","title":"Fix the cart","time":{"created":1771950000000,"updated":1771950000000}}"#),
-    ("storage/session/global/ses_36bbbbffe2.json", r#"{"id":"ses_36bbbbffe2","title":"Fix the door","time":{"created":1771960000000,"updated":1771960000000}}"#),
+    (
+        "storage/session/global/ses_36aaaaffe1.json",
+        r#"{"id":"ses_36aaaaffe1","title":"Fix the cart","time":{"created":1771950000000,"updated":1771950000000}}"#,
+    ),
+    (
+        "storage/session/global/ses_36bbbbffe2.json",
+        r#"{"id":"ses_36bbbbffe2","title":"Fix the door","time":{"created":1771960000000,"updated":1771960000000}}"#,
+    ),
 ];
 
 fn two_sessions() -> tempfile::TempDir {
@@ -120,13 +126,21 @@ fn homes_that_are_none() {
 #[test]
 fn the_default_home_is_opencodes() {
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), ".local/share/opencode/storage/session/global/ses_1.json", r#"{"id":"ses_1","title":"by HOME"}"#);
+    write(
+        dir.path(),
+        ".local/share/opencode/storage/session/global/ses_1.json",
+        r#"{"id":"ses_1","title":"by HOME"}"#,
+    );
     write(dir.path(), "xdg/opencode/storage/session/global/ses_2.json", r#"{"id":"ses_2","title":"by XDG"}"#);
     let title = |ran: super::kit::Ran| ran.ok().json()[0]["title"].clone();
     assert_eq!(title(plain(dir.path(), &["list", "--json"]).run()), "by HOME");
     assert_eq!(title(plain(dir.path(), &["list", "--json"]).env("XDG_DATA_HOME", "").run()), "by HOME");
-    assert_eq!(title(plain(dir.path(), &["list", "--json"]).env("XDG_DATA_HOME", dir.path().join("xdg")).run()), "by XDG");
-    let both = plain(dir.path(), &["--home", ".local/share/opencode", "--home", "xdg/opencode", "list", "--json"]);
+    assert_eq!(
+        title(plain(dir.path(), &["list", "--json"]).env("XDG_DATA_HOME", dir.path().join("xdg")).run()),
+        "by XDG"
+    );
+    let both =
+        plain(dir.path(), &["--home", ".local/share/opencode", "--home", "xdg/opencode", "list", "--json"]);
     assert_eq!(both.run().ok().json().as_array().unwrap().len(), 2);
 }
 
@@ -249,11 +263,16 @@ fn words_that_are_not_understood() {
 fn one_bad_file_never_hides_the_rest() {
     let fixture = Fixture::unpack("opencode-1.1.65");
     let home = fixture.home();
-    let mut parts: Vec<_> = std::fs::read_dir(home.join("storage/part")).unwrap().map(|e| e.unwrap().path()).collect();
+    let mut parts: Vec<_> =
+        std::fs::read_dir(home.join("storage/part")).unwrap().map(|e| e.unwrap().path()).collect();
     parts.sort();
     let part = &parts[40];
     let file = std::fs::read_dir(part).unwrap().next().unwrap().unwrap().path();
-    let id = serde_json::from_slice::<serde_json::Value>(&std::fs::read(&file).unwrap()).unwrap()["sessionID"].as_str().unwrap().to_owned();
+    let id =
+        serde_json::from_slice::<serde_json::Value>(&std::fs::read(&file).unwrap()).unwrap()["sessionID"]
+            .as_str()
+            .unwrap()
+            .to_owned();
     std::fs::write(&file, "").unwrap();
     let list = annals(home, &["list", "--json"]).run();
     assert_eq!((list.code, list.json().as_array().unwrap().len()), (0, 121), "list does not read parts");
@@ -267,7 +286,13 @@ fn one_bad_file_never_hides_the_rest() {
     }
     let check = annals(home, &["check", "--json"]).run();
     assert_eq!(check.code, 3);
-    let problem = check.json()["problems"].as_array().unwrap().iter().find(|p| p["kind"] == "unreadable").unwrap().clone();
+    let problem = check.json()["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|p| p["kind"] == "unreadable")
+        .unwrap()
+        .clone();
     assert_eq!(problem["detail"], "the document is empty");
 }
 
@@ -275,7 +300,11 @@ fn one_bad_file_never_hides_the_rest() {
 #[test]
 fn a_closed_pipe_is_not_an_error() {
     let fixture = Fixture::unpack("opencode-1.1.65");
-    let script = format!("{} --home {} show 37f7f1c80 --tools full | head -1", env!("CARGO_BIN_EXE_annals"), fixture.home().display());
+    let script = format!(
+        "{} --home {} show 37f7f1c80 --tools full | head -1",
+        env!("CARGO_BIN_EXE_annals"),
+        fixture.home().display()
+    );
     let output = std::process::Command::new("bash").args(["-o", "pipefail", "-c", &script]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert!(output.status.success(), "{:?}", output.status);
@@ -286,22 +315,72 @@ fn a_closed_pipe_is_not_an_error() {
 fn control_characters_do_not_pass() {
     let home = empty_home();
     let evil = r"\u001b[2J\u001b]0;owned\u0007\u009b31m\u202eevil\r\u0000\u007f";
-    write(home.path(), "storage/session/global/ses_1.json", format!(r#"{{"id":"ses_1","title":"t{evil}","directory":"/d{evil}","time":{{"created":1771950000000,"updated":1771950000000}}}}"#));
-    write(home.path(), "storage/todo/ses_1.json", format!(r#"[{{"content":"{evil}","status":"{evil}","priority":"high"}}]"#));
-    write(home.path(), "storage/message/ses_1/msg_1.json", format!(r#"{{"id":"msg_1","role":"user","agent":"{evil}","time":{{"created":1771950000000}}}}"#));
-    write(home.path(), "storage/part/msg_1/prt_1.json", format!(r#"{{"id":"prt_1","type":"text","text":"{evil}"}}"#));
-    write(home.path(), "storage/message/ses_1/msg_2.json", format!(r#"{{"id":"msg_2","role":"assistant","modelID":"{evil}","providerID":"{evil}","agent":"{evil}","error":{{"name":"{evil}","data":{{"message":"{evil}"}}}},"time":{{"created":1771950000001}}}}"#));
-    write(home.path(), "storage/part/msg_2/prt_1.json", format!(r#"{{"id":"prt_1","type":"reasoning","text":"{evil}"}}"#));
-    write(home.path(), "storage/part/msg_2/prt_2.json", format!(r#"{{"id":"prt_2","type":"tool","tool":"{evil}","state":{{"status":"completed","input":{{"command":"{evil}"}},"output":"{evil}","title":"{evil}","metadata":{{"diff":"{evil}"}}}}}}"#));
-    write(home.path(), "storage/part/msg_2/prt_3.json", format!(r#"{{"id":"prt_3","type":"{evil}","name":"{evil}","text":"{evil}"}}"#));
+    write(
+        home.path(),
+        "storage/session/global/ses_1.json",
+        format!(
+            r#"{{"id":"ses_1","title":"t{evil}","directory":"/d{evil}","time":{{"created":1771950000000,"updated":1771950000000}}}}"#
+        ),
+    );
+    write(
+        home.path(),
+        "storage/todo/ses_1.json",
+        format!(r#"[{{"content":"{evil}","status":"{evil}","priority":"high"}}]"#),
+    );
+    write(
+        home.path(),
+        "storage/message/ses_1/msg_1.json",
+        format!(r#"{{"id":"msg_1","role":"user","agent":"{evil}","time":{{"created":1771950000000}}}}"#),
+    );
+    write(
+        home.path(),
+        "storage/part/msg_1/prt_1.json",
+        format!(r#"{{"id":"prt_1","type":"text","text":"{evil}"}}"#),
+    );
+    write(
+        home.path(),
+        "storage/message/ses_1/msg_2.json",
+        format!(
+            r#"{{"id":"msg_2","role":"assistant","modelID":"{evil}","providerID":"{evil}","agent":"{evil}","error":{{"name":"{evil}","data":{{"message":"{evil}"}}}},"time":{{"created":1771950000001}}}}"#
+        ),
+    );
+    write(
+        home.path(),
+        "storage/part/msg_2/prt_1.json",
+        format!(r#"{{"id":"prt_1","type":"reasoning","text":"{evil}"}}"#),
+    );
+    write(
+        home.path(),
+        "storage/part/msg_2/prt_2.json",
+        format!(
+            r#"{{"id":"prt_2","type":"tool","tool":"{evil}","state":{{"status":"completed","input":{{"command":"{evil}"}},"output":"{evil}","title":"{evil}","metadata":{{"diff":"{evil}"}}}}}}"#
+        ),
+    );
+    write(
+        home.path(),
+        "storage/part/msg_2/prt_3.json",
+        format!(r#"{{"id":"prt_3","type":"{evil}","name":"{evil}","text":"{evil}"}}"#),
+    );
     write(home.path(), "storage/part/msg_2/prt_4.json", "\u{1b}[2J");
     for arguments in [
-        &["list"][..], &["show", "ses_1", "--tools", "full", "--reasoning"], &["tree", "--all"], &["stats"], &["stats", "--by", "agent"],
-        &["stats", "--tools"], &["todo", "ses_1"], &["check"], &[], &["show", "nothing"], &["rm", "--dry-run", "ses_1"],
+        &["list"][..],
+        &["show", "ses_1", "--tools", "full", "--reasoning"],
+        &["tree", "--all"],
+        &["stats"],
+        &["stats", "--by", "agent"],
+        &["stats", "--tools"],
+        &["todo", "ses_1"],
+        &["check"],
+        &[],
+        &["show", "nothing"],
+        &["rm", "--dry-run", "ses_1"],
     ] {
         let ran = annals(home.path(), arguments).run();
         for text in [ran.text(), ran.stderr.clone()] {
-            let bad: Vec<char> = text.chars().filter(|c| c.is_control() && *c != '\n' || ('\u{202a}'..='\u{202e}').contains(c)).collect();
+            let bad: Vec<char> = text
+                .chars()
+                .filter(|c| c.is_control() && *c != '\n' || ('\u{202a}'..='\u{202e}').contains(c))
+                .collect();
             assert_eq!(bad, Vec::<char>::new(), "{arguments:?}: {text:?}");
         }
     }

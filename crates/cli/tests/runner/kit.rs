@@ -66,7 +66,8 @@ impl Annals {
     }
 
     pub(crate) fn run(mut self) -> Ran {
-        let mut child = self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let bytes = std::mem::take(&mut self.stdin);
         let writer = std::thread::spawn(move || {
@@ -131,5 +132,9 @@ pub(crate) fn empty_home() -> tempfile::TempDir {
 pub(crate) fn snapshot(home: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
     let files = annals_testkit::files_below(&home.join("storage"));
     let ours = |path: &PathBuf| path.components().any(|part| part.as_os_str() == ".annals");
-    files.into_iter().filter(|path| !ours(path)).map(|path| (path.clone(), std::fs::read(&path).unwrap_or_default())).collect()
+    files
+        .into_iter()
+        .filter(|path| !ours(path))
+        .map(|path| (path.clone(), std::fs::read(&path).unwrap_or_default()))
+        .collect()
 }

@@ -48,9 +48,18 @@ fn an_imported_session_is_listed_exported_and_continued() {
 
         let before: Vec<_> = model.requests();
         lab.run(&repository, &["--session", id, "--model", "lab/lab-large", "What did we do?"]);
-        let request = model.requests().into_iter().skip(before.len()).find(|request| request.kind == Kind::Chat).unwrap();
+        let request = model
+            .requests()
+            .into_iter()
+            .skip(before.len())
+            .find(|request| request.kind == Kind::Chat)
+            .unwrap();
         let sent = request.conversation().text();
-        assert!(sent.contains("Please tidy up the helpers") && sent.contains("The rounding is the interesting one."), "{sent}");
+        assert!(
+            sent.contains("Please tidy up the helpers")
+                && sent.contains("The rounding is the interesting one."),
+            "{sent}"
+        );
         // What OpenCode wrote is read back, behind what annals had written.
         let after = annals(&home, &["export", id]).run().ok();
         assert_eq!(String::from_utf8_lossy(&lab.export(&repository, id)), after.text());

@@ -16,14 +16,21 @@ fn the_reference_is_generated_from_the_help() {
     let _ = write!(page, "\n## annals\n\n```text\n{}\n```\n", top.trim_end());
     let commands = top.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     for command in commands.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()) {
-        let _ = write!(page, "\n## annals {command}\n\n```text\n{}\n```\n", help(&[command, "--help"]).trim_end());
+        let _ = write!(
+            page,
+            "\n## annals {command}\n\n```text\n{}\n```\n",
+            help(&[command, "--help"]).trim_end()
+        );
     }
     let path = root.join("docs/cli.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &page).unwrap();
     }
     let stored = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(stored == page, "docs/cli.md is not what --help prints; run UPDATE_DOCS=1 cargo test -p annals-cli reference");
+    assert!(
+        stored == page,
+        "docs/cli.md is not what --help prints; run UPDATE_DOCS=1 cargo test -p annals-cli reference"
+    );
 }
 
 #[test]

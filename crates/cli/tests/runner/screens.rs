@@ -443,13 +443,21 @@ fn tree_todo_stats_check() {
 #[test]
 fn colours() {
     let home = empty_home();
-    write(home.path(), "storage/session/global/ses_1.json", r#"{"id":"ses_1","title":"Painted","time":{"created":1771950000000,"updated":1771950000000}}"#);
+    write(
+        home.path(),
+        "storage/session/global/ses_1.json",
+        r#"{"id":"ses_1","title":"Painted","time":{"created":1771950000000,"updated":1771950000000}}"#,
+    );
     let has_escapes = |ran: super::kit::Ran| ran.ok().text().contains('\u{1b}');
     assert!(!has_escapes(annals(home.path(), &["list"]).run()));
     assert!(has_escapes(annals(home.path(), &["list", "--color", "always"]).run()));
     assert!(has_escapes(annals(home.path(), &["list"]).env("CLICOLOR_FORCE", "1").run()));
-    assert!(!has_escapes(annals(home.path(), &["list"]).env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1").run()));
-    assert!(!has_escapes(annals(home.path(), &["list", "--color", "never"]).env("CLICOLOR_FORCE", "1").run()));
+    assert!(!has_escapes(
+        annals(home.path(), &["list"]).env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1").run()
+    ));
+    assert!(!has_escapes(
+        annals(home.path(), &["list", "--color", "never"]).env("CLICOLOR_FORCE", "1").run()
+    ));
 }
 
 /// Every line fits in 80 columns in a pipe, and in fewer where a terminal says so.
@@ -458,7 +466,8 @@ fn nothing_is_wider_than_the_screen() {
     let fixture = Fixture::unpack("opencode-1.1.65");
     let sessions = annals(fixture.home(), &["list", "--json"]).run().ok().json();
     let ids: Vec<&str> = sessions.as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect();
-    let mut commands: Vec<Vec<&str>> = vec![vec![], vec!["list"], vec!["tree", "--all"], vec!["stats", "--tools"], vec!["check"]];
+    let mut commands: Vec<Vec<&str>> =
+        vec![vec![], vec!["list"], vec!["tree", "--all"], vec!["stats", "--tools"], vec!["check"]];
     commands.extend(ids.iter().map(|id| vec!["show", id, "--tools", "full", "--reasoning"]));
     for columns in [80, 60] {
         for command in &commands {

@@ -15,7 +15,7 @@ use super::kit::{PROJECT, Sample, export, messages, open, session, write};
 
 /// How many writers are killed.
 const KILLS: usize = 500;
-const SESSIONS: usize = 4;
+pub(super) const SESSIONS: usize = 4;
 const HOME: &str = "ANNALS_TEST_CRASH_HOME";
 
 fn sample(n: usize) -> Sample {
@@ -32,7 +32,7 @@ fn part(message: usize, n: usize) -> PartId {
 
 /// Transaction `n` of a session: its title and the text of its first message become `n`, message `n` appears with two
 /// parts, message `n - 3` disappears with its own. Whoever looks must find all of that or nothing.
-fn transaction(home: &dyn Read, session: usize, n: usize) -> Transaction {
+pub(super) fn transaction(home: &dyn Read, session: usize, n: usize) -> Transaction {
     let sample = sample(session);
     let now = 1_766_578_085_876 + n as i64;
     let mut transaction = Transaction::new(format!("transaction {n}"));
@@ -79,7 +79,7 @@ fn writer_that_gets_killed() {
 }
 
 /// The last transaction of a session that can be seen, after checking that all of it can.
-fn state(home: &dyn Read, n: usize) -> Option<usize> {
+pub(super) fn state(home: &dyn Read, n: usize) -> Option<usize> {
     let sample = sample(n);
     let record = home.session(&sample.session).unwrap()?;
     let text =

@@ -10,7 +10,9 @@ use annals_testkit::opencode::{Lab, OpenCode};
 use super::kit::{Sample, export, messages, open, session};
 
 fn lab(version: &str) -> (ModelServer, Lab) {
-    let playbook = Playbook::builtin().scenario("recall", [Turn::text("You said it.")]).prompt("What did I say", "recall");
+    let playbook = Playbook::builtin()
+        .scenario("recall", [Turn::text("You said it.")])
+        .prompt("What did I say", "recall");
     let model = ModelServer::start(playbook).unwrap();
     let lab = Lab::new(&OpenCode::version(version));
     lab.configure(&model);
@@ -31,7 +33,10 @@ fn a_session_made_here_is_listed_exported_and_continued() {
         let listed = lab.session_list(&repository);
         assert_eq!(listed[0]["id"], id, "{version}: {listed}");
         assert_eq!(listed[0]["title"], "A sample");
-        assert_eq!(String::from_utf8_lossy(&lab.export(&repository, id)), String::from_utf8_lossy(&export(&home, id)));
+        assert_eq!(
+            String::from_utf8_lossy(&lab.export(&repository, id)),
+            String::from_utf8_lossy(&export(&home, id))
+        );
         lab.run(&repository, &["--session", id, "--model", "lab/lab-large", "What did I say?"]);
         let chat = model.requests().into_iter().find(|request| request.kind == Kind::Chat).unwrap();
         let sent = chat.conversation().text();
@@ -41,7 +46,10 @@ fn a_session_made_here_is_listed_exported_and_continued() {
         assert!(quarantined.is_empty());
         assert_eq!(messages.len(), 4, "{version}");
         assert!(messages[3].parts.iter().any(|part| part.document.text().contains("You said it.")));
-        assert_eq!(String::from_utf8_lossy(&lab.export(&repository, id)), String::from_utf8_lossy(&export(&home, id)));
+        assert_eq!(
+            String::from_utf8_lossy(&lab.export(&repository, id)),
+            String::from_utf8_lossy(&export(&home, id))
+        );
     }
 }
 

@@ -156,7 +156,8 @@ impl OpencodeDir {
             }
         }
         for (project, n_sessions) in missing {
-            let detail = format!("{}, but project/{project}.json does not exist", plural(n_sessions, "session"));
+            let detail =
+                format!("{}, but project/{project}.json does not exist", plural(n_sessions, "session"));
             add(ProblemKind::MissingProject, &format!("session/{project}"), Some(project.as_str()), detail);
         }
         for entry in tree.view.list("message").unwrap_or_default() {

@@ -70,7 +70,7 @@ impl Root {
         {
             let committer = Committer { files: &self.files };
             let done = committer.lock(Duration::ZERO).is_ok_and(|_lock| committer.recover().is_ok());
-            if !done {
+            if !done && journal.is_complete(&self.files) {
                 view.overlay = journal.overlay();
             }
         }
@@ -226,10 +226,9 @@ impl Committer<'_> {
     fn commit_one(&self, change: &Change) -> Result<(), CommitError> {
         let path = flat_path(&change.key);
         let failed = |source| self.failed(&path, source);
-        let mut changed = vec![path.clone()];
         match &change.document {
             Some(document) => {
-                changed.extend(self.make_parent(&path).map_err(failed)?);
+                self.make_parent(&path).and_then(|made| self.sync_holders(&made)).map_err(failed)?;
                 let staged = journal::stage_directory(&transaction_id());
                 let written = self.stage(&staged, &path, document.bytes());
                 if let Err(source) =
@@ -241,7 +240,7 @@ impl Committer<'_> {
             }
             None => self.remove(&path).map_err(failed)?,
         }
-        self.tidy_and_sync(changed).map_err(|source| self.unfinished(&path, source))
+        self.tidy_and_sync(vec![path.clone()]).map_err(|source| self.unfinished(&path, source))
     }
 
     fn commit_all(
@@ -254,6 +253,7 @@ impl Committer<'_> {
             path: flat_path(&change.key),
             staged: change.document.as_ref().map(|_| n.to_string()),
             was: was.map(|hash| hash.to_string()),
+            becomes: change.document.as_ref().map(|document| document.hash().to_string()),
         });
         let steps = steps.collect();
         let journal = Journal { version: Journal::VERSION, transaction: transaction_id(), reason, steps };
@@ -266,7 +266,7 @@ impl Committer<'_> {
             }
             return Err(self.failed(&path, source));
         }
-        self.carry_out(&journal, made).map_err(|(path, source)| self.unfinished(&path, source))
+        self.carry_out(&journal).map_err(|(path, source)| self.unfinished(&path, source))
     }
 
     /// Everything up to the decision. On an error nothing that anyone looks at has changed. Directories that had to be
@@ -289,6 +289,8 @@ impl Committer<'_> {
         for step in journal.steps.iter().filter(|step| step.staged.is_some()) {
             made.extend(self.make_parent(&step.path).map_err(at(&step.path))?);
         }
+        // A file moved into a directory that a power cut takes away would go with it.
+        self.sync_holders(made).map_err(at(&stage))?;
         // Syncing one file waits for the disk; syncing several at once lets the file system do it in one go.
         journal.steps.par_iter().zip(changes).try_for_each(|(step, change)| {
             match (journal.staged_path(step), &change.document) {
@@ -310,8 +312,8 @@ impl Committer<'_> {
         })
     }
 
-    /// Everything after the decision, right away. `made` are the directories that are new.
-    fn carry_out(&self, journal: &Journal, made: Vec<String>) -> Result<(), (String, io::Error)> {
+    /// Everything after the decision, right away.
+    fn carry_out(&self, journal: &Journal) -> Result<(), (String, io::Error)> {
         for step in &journal.steps {
             let done = match journal.staged_path(step) {
                 Some(staged) => self.files.dir.rename(&staged, &self.files.dir, &step.path),
@@ -319,19 +321,17 @@ impl Committer<'_> {
             };
             done.map_err(|error| (step.path.clone(), error))?;
         }
-        self.conclude(journal, made).map_err(|error| (journal::JOURNAL.to_owned(), error))
+        self.conclude(journal).map_err(|error| (journal::JOURNAL.to_owned(), error))
     }
 
     /// Everything after the decision, by a later process: some of it may have been done, and others may have written
     /// since. What has changed since the decision came later, and stands.
     fn carry_out_again(&self, journal: &Journal) -> io::Result<()> {
-        let mut ancestors = Vec::new();
         for step in &journal.steps {
-            ancestors.extend(step.path.match_indices('/').map(|(slash, _)| step.path[..slash].to_owned()));
             match journal.staged_path(step) {
                 Some(staged) => {
                     if self.files.dir.try_exists(&staged)? && self.is_as_found(step)? {
-                        self.make_parent(&step.path)?;
+                        self.sync_holders(&self.make_parent(&step.path)?)?;
                         self.files.dir.rename(&staged, &self.files.dir, &step.path)?;
                     }
                 }
@@ -342,12 +342,12 @@ impl Committer<'_> {
                 }
             }
         }
-        self.conclude(journal, ancestors)
+        self.conclude(journal)
     }
 
-    fn conclude(&self, journal: &Journal, made: Vec<String>) -> io::Result<()> {
+    fn conclude(&self, journal: &Journal) -> io::Result<()> {
         let dir = &self.files.dir;
-        self.tidy_and_sync(journal.steps.iter().map(|step| step.path.clone()).chain(made).collect())?;
+        self.tidy_and_sync(journal.steps.iter().map(|step| step.path.clone()).collect())?;
         dir.rename(journal::JOURNAL, dir, journal::LAST)?;
         platform::sync_dir(dir, journal::DIRECTORY)?;
         // What is left of the stage harms nobody; the next writer removes it if this fails.
@@ -365,8 +365,10 @@ impl Committer<'_> {
 
     /// With the lock held: finishes a decided transaction and removes what undecided ones have staged.
     fn recover(&self) -> io::Result<()> {
-        if let Some(journal) = Journal::read(self.files)? {
-            self.carry_out_again(&journal)?;
+        match Journal::read(self.files)? {
+            Some(journal) if journal.is_complete(self.files) => self.carry_out_again(&journal)?,
+            Some(_) => self.remove(journal::JOURNAL)?,
+            None => {}
         }
         for entry in self.files.dir.read_dir(journal::DIRECTORY)? {
             let name = entry?.file_name();
@@ -407,21 +409,25 @@ impl Committer<'_> {
     }
 
     /// Removes directories that a deletion has emptied, and syncs every directory that holds something changed.
-    fn tidy_and_sync(&self, changed: Vec<String>) -> io::Result<()> {
+    fn tidy_and_sync(&self, mut changed: Vec<String>) -> io::Result<()> {
         let dir = &self.files.dir;
-        let mut holders = BTreeSet::new();
-        for path in changed {
-            let Some((holder, _)) = path.rsplit_once('/') else {
-                holders.insert(".".to_owned());
-                continue;
-            };
+        for at in 0..changed.len() {
+            let path = &changed[at];
+            let Some((holder, _)) = path.rsplit_once('/') else { continue };
             let of_one_entity = holder.starts_with("part/") || holder.starts_with("message/");
-            if of_one_entity && !dir.try_exists(&path)? && dir.remove_dir(holder).is_ok() {
-                holders.extend(holder.rsplit_once('/').map(|(above, _)| above.to_owned()));
+            if of_one_entity && !dir.try_exists(path)? && dir.remove_dir(holder).is_ok() {
+                changed.push(holder.to_owned());
             }
-            holders.insert(holder.to_owned());
         }
-        holders.into_par_iter().try_for_each(|holder| match platform::sync_dir(dir, &holder) {
+        self.sync_holders(&changed)
+    }
+
+    /// Syncs the directories that hold `paths`.
+    fn sync_holders(&self, paths: &[String]) -> io::Result<()> {
+        let holders: BTreeSet<&str> =
+            paths.iter().map(|path| path.rsplit_once('/').map_or(".", |(holder, _)| holder)).collect();
+        holders.into_par_iter().try_for_each(|holder| match platform::sync_dir(&self.files.dir, holder) {
+            // Removed since, with all it held.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result,
         })

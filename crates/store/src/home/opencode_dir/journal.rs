@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::SystemTime;
 
+use annals_core::ContentHash;
 use serde::{Deserialize, Serialize};
 
 use super::files::Files;
@@ -41,6 +42,9 @@ pub(super) struct Step {
     /// Hash of the content the transaction found; none if there was no file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) was: Option<String>,
+    /// Hash of the new content; none for a deletion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) becomes: Option<String>,
 }
 
 impl Journal {
@@ -75,6 +79,25 @@ impl Journal {
 
     pub(super) fn staged_path(&self, step: &Step) -> Option<String> {
         step.staged.as_ref().map(|name| format!("{}/{name}", self.stage()))
+    }
+
+    /// Whether everything is there that the transaction needs. If not, its journal reached the disk before a power cut
+    /// and what it names did not: it was never acknowledged, nothing of it was done, and it counts for nothing.
+    pub(super) fn is_complete(&self, files: &Files) -> bool {
+        let hash = |path: &str| match files.bytes(path) {
+            Ok(found) => found.map(|(bytes, _)| ContentHash::of(&bytes).to_string()),
+            Err(reason) => Some(reason.to_string()),
+        };
+        self.steps.iter().all(|step| match self.staged_path(step) {
+            None => true,
+            Some(staged) if hash(&staged) == step.becomes => true,
+            // Moved to its place already, or someone has written the document since: only what is still as it was found
+            // would need what is missing.
+            Some(_) => {
+                let found = hash(&step.path);
+                found == step.becomes || found != step.was
+            }
+        })
     }
 
     /// The files as they will be when the transaction is done.
