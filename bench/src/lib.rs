@@ -4,4 +4,6 @@
 //! months of work, the same bytes for the same seed. Nothing here is part of annals itself, so that
 //! nobody who uses the library compiles it.
 
+#[cfg(target_os = "linux")]
+pub mod compare;
 pub mod generate;

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use annals_bench::generate::{self, GenerateError, Plan};
+use annals_bench::compare::{Comparison, compare};
+use annals_bench::generate::{self, Plan};
 use clap::{Parser, Subcommand};
 
 /// Make homes of any size and measure stores on them
@@ -23,6 +24,24 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Generate(GenerateArgs),
+    Compare(CompareArgs),
+}
+
+/// Measure annals beside the real OpenCode 1.1.65 on a generated home
+#[derive(Debug, clap::Args)]
+struct CompareArgs {
+    /// The home, as `generate` wrote it
+    #[arg(long, value_name = "DIR")]
+    home: PathBuf,
+    /// The annals executable
+    #[arg(long, default_value = "target/release/annals", value_name = "FILE")]
+    annals: PathBuf,
+    /// How often each program is asked each question
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Empty the file cache before each command (as root)
+    #[arg(long)]
+    cold: bool,
 }
 
 /// Write an OpenCode home of JSON files, the same bytes for the same seed
@@ -43,6 +62,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let result = match &args.command {
         Command::Generate(args) => generate(args),
+        Command::Compare(args) => run_comparison(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -53,7 +73,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn generate(args: &GenerateArgs) -> Result<(), GenerateError> {
+fn run_comparison(args: &CompareArgs) -> Result<(), Box<dyn std::error::Error>> {
+    let CompareArgs { home, annals, rounds, cold } = args;
+    let comparison = Comparison { home: home.clone(), annals: annals.clone(), rounds: (*rounds).max(1), cold: *cold };
+    print!("{}", compare(&comparison)?);
+    Ok(())
+}
+
+fn generate(args: &GenerateArgs) -> Result<(), Box<dyn std::error::Error>> {
     let started = Instant::now();
     let totals = generate::write(Plan { sessions: args.sessions, seed: args.seed }, &args.out)?;
     println!("projects  {:>12}", totals.projects);

@@ -114,7 +114,7 @@ fn stats_are_the_real_ones() {
                     ["--days", days] => ours.extend(["--days", days]),
                     // An empty name is the current project: the one of /home/dev/projects/shop-api.
                     ["--project", ""] => {
-                        ours.extend(["--project", "15e401e64f208f230e2422540fb7c58e13fb0681"])
+                        ours.extend(["--project", "15e401e64f208f230e2422540fb7c58e13fb0681"]);
                     }
                     ["--project", project] => ours.extend(["--project", project]),
                     _ => {}

@@ -90,7 +90,7 @@ fn list() {
     -- stderr
     2 of 121 sessions
     ");
-    assert_snapshot!(annals(&empty_home().path().to_owned(), &["list"]).run().code, @"0");
+    assert_snapshot!(annals(empty_home().path(), &["list"]).run().code, @"0");
 }
 
 #[test]

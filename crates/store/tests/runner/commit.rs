@@ -217,7 +217,7 @@ fn a_journal_of_another_version_stops_writers_but_not_readers() {
     let home = open(dir.path());
     assert_eq!(export(&home, sample.session.as_str()), exported);
     let mut transaction = Transaction::new("anything");
-    transaction.put(Key::Todo(sample.session.clone()), document("[]"));
+    transaction.put(Key::Todo(sample.session), document("[]"));
     let error = home.commit(transaction).unwrap_err().to_string();
     assert!(error.contains("another version of annals"), "{error}");
 }

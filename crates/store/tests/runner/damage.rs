@@ -127,8 +127,8 @@ fn a_damaged_session_hides_only_itself() {
         damage(&dir.path().join(&place));
         let found = home.sessions(&SessionQuery::default()).unwrap();
         assert_eq!(
-            found.value.iter().map(|record| record.id.clone()).collect::<Vec<_>>(),
-            [kept.session.clone()],
+            found.value.iter().map(|record| &record.id).collect::<Vec<_>>(),
+            [&kept.session],
             "{name}"
         );
         assert!(found.quarantined[0].to_string().contains(expected), "{name}: {}", found.quarantined[0]);

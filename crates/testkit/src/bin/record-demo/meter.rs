@@ -1,16 +1,16 @@
 //! Token counts and pace of the replies, as a hosted model would show them.
 //!
-//! The scripted model could count characters, but knows nothing of prompt caches, on which most of the cost of
-//! a real session depends. So the counts are set here, by a rough account of what the context holds.
+//! The scripted model could count characters, but knows nothing of prompt caches, on which most of the cost
+//! of a real session depends. So the counts are set here, by a rough account of what the context holds.
 
 use annals_testkit::model::{ToolCall, Turn, Usage};
 
 use crate::story::Model;
 
 /// Characters per streamed piece, and the real pause after each. The recorded clock runs
-/// [faster](crate::recorder::CLOCK_RATE), so these make some 70 tokens a second.
+/// [faster](crate::recorder::CLOCK_RATE), so these make some 50 tokens a second.
 const CHUNK: usize = 24;
-const DELAY_MS: u64 = 6;
+const DELAY_MS: u64 = 5;
 
 /// The context of one session.
 #[derive(Debug)]
@@ -50,8 +50,8 @@ impl Meter {
         let calls: u64 = turn.tool_calls.iter().map(|call| 30 + argument_tokens(call)).sum();
         let output = reasoning + tokens(&turn.text) + calls;
         turn.usage = match self.model {
-            // Anthropic reports what is written to the cache apart from the few tokens behind it, and does not
-            // tell reasoning from the rest of a reply.
+            // Anthropic reports what is written to the cache apart from the few tokens behind it, and does
+            // not tell reasoning from the rest of a reply.
             Model::Sonnet | Model::Haiku => Usage {
                 input: Some(self.cached + 6),
                 output: Some(output),

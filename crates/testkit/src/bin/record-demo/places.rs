@@ -31,7 +31,7 @@ const CART_SERVICE_FILES: &[(&str, &str)] = files!("cart-service":
     "src/store.js",
     "test/cart.test.js",
 );
-const NOTES_FILES: &[(&str, &str)] = files!("notes": "README.md", "notes.py", "test_notes.py");
+const NOTES_FILES: &[(&str, &str)] = files!("notes": ".gitignore", "README.md", "notes.py", "test_notes.py");
 const SCRATCH_FILES: &[(&str, &str)] = files!("scratch": "contacts.csv");
 
 /// The files a commit adds, and how `git log` shows it.
@@ -82,7 +82,7 @@ const NOTES_COMMITS: &[Commit] = &[Commit {
     message: "📝 Add and search notes",
     author: ZOE,
     date: "2026-02-02T19:15:00Z",
-    files: &["README.md", "notes.py", "test_notes.py"],
+    files: &[".gitignore", "README.md", "notes.py", "test_notes.py"],
 }];
 
 /// The places on disk. Dropping them removes what was made, and only that.
@@ -126,7 +126,8 @@ impl Places {
     }
 
     fn make_directory(&mut self, path: &Path) {
-        fs::create_dir(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        // What exists is somebody's, or left over from a recording that was killed.
+        fs::create_dir(path).unwrap_or_else(|error| panic!("cannot make {}: {error}", path.display()));
         self.made.push(path.to_owned());
     }
 }

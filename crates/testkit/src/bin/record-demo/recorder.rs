@@ -16,7 +16,7 @@ use crate::story::{self, Change, Ending, Lengths, Mention, Prompt, Session, Time
 
 /// How much faster the recorded clock runs. A scripted model answers at once, and a session in which every
 /// step takes a tenth of a second would look odd.
-pub(crate) const CLOCK_RATE: u32 = 15;
+pub(crate) const CLOCK_RATE: u32 = 25;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -39,6 +39,7 @@ pub(crate) fn record<T>(sessions: &[Session], keep: impl FnOnce(&Path) -> T) -> 
     }
     check_told(&model, &lengths);
     let storage = lab.data().join("storage");
+    check_calls(&storage, sessions);
     hide_address(&storage, &model);
     check_clean(&storage, &[&lab.root().display().to_string(), "/tmp", "127.0.0.1", "localhost"]);
     keep(&storage)
@@ -57,6 +58,7 @@ impl Recorder<'_> {
             let server = self.serve(session, prompt.at);
             let id = id.get_or_insert_with(|| create_session(&server));
             self.prompt(&server, id, session, prompt);
+            assert_eq!(server.get(&format!("/session/{id}"))["title"], session.prompts[0].title);
             server.stop();
         }
         let id = id.expect("a session has a prompt");
@@ -74,6 +76,7 @@ impl Recorder<'_> {
     /// One server per prompt: only a new process sees the clock that was set.
     fn serve(&mut self, session: &Session, at: Time) -> Server {
         self.lab.clock(Some(at.unix_ms()));
+        // In place of the lab's own value, which knows no rate.
         self.lab.set_env("FAKETIME", format!("@{at} x{CLOCK_RATE}"));
         self.lab.serve(&places::path(session.place))
     }
@@ -87,14 +90,19 @@ impl Recorder<'_> {
         });
         if let Ending::Abort(printed) = prompt.ending {
             server.post(&format!("/session/{id}/prompt_async"), &body);
-            wait_for_output(server, id, printed);
+            wait_for(server, id, |messages| messages.iter().any(|message| has_printed(message, printed)));
             server.post(&format!("/session/{id}/abort"), &json!({}));
         } else {
             let reply = server.post(&format!("/session/{id}/message"), &body);
             let failed = !reply["info"]["error"].is_null();
             assert_eq!(failed, matches!(prompt.ending, Ending::Failure), "{}: {reply}", prompt.title);
         }
-        // Titles arrive after the answer.
+        self.settle(server, id);
+    }
+
+    /// OpenCode answers before it has written down titles, changed files and the end of what was interrupted.
+    fn settle(&self, server: &Server, id: &str) {
+        wait_for(server, id, |messages| messages.iter().all(is_settled));
         self.model.wait_idle(Duration::from_millis(500), PATIENCE);
     }
 }
@@ -135,20 +143,29 @@ fn parts(session: &Session, prompt: &Prompt) -> Vec<Value> {
     parts
 }
 
-/// Waits until a running command of a session has printed a text.
-fn wait_for_output(server: &Server, id: &str, printed: &str) {
+/// Waits for a state of a session's messages.
+fn wait_for(server: &Server, id: &str, reached: impl Fn(&[Value]) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let messages = server.get(&format!("/session/{id}/message"));
-        let parts =
-            messages.as_array().into_iter().flatten().filter_map(|message| message["parts"].as_array());
-        let outputs = parts.flatten().filter_map(|part| part["state"]["metadata"]["output"].as_str());
-        if outputs.into_iter().any(|output| output.contains(printed)) {
+        if messages.as_array().is_some_and(|messages| reached(messages)) {
             return;
         }
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {printed:?} in {messages}");
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain: {messages}");
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Whether a command of a message has printed a text.
+fn has_printed(message: &Value, text: &str) -> bool {
+    let mut parts = message["parts"].as_array().into_iter().flatten();
+    parts.any(|part| part["state"]["metadata"]["output"].as_str().is_some_and(|output| output.contains(text)))
+}
+
+fn is_settled(message: &Value) -> bool {
+    let info = &message["info"];
+    let last = if info["role"] == "user" { &info["summary"]["title"] } else { &info["time"]["completed"] };
+    !last.is_null()
 }
 
 fn require_tools(lab: &Lab) {
@@ -163,8 +180,8 @@ fn require_tools(lab: &Lab) {
     }
 }
 
-/// Each turn must have been asked for once and in its order, or a prompt was mistaken for another, a tool ended
-/// a conversation, or a failed request was repeated.
+/// Each turn must have been asked for once and in its order. Otherwise a prompt was mistaken for another, a
+/// tool ended a conversation, or a failed request was repeated.
 fn check_told(model: &ModelServer, lengths: &Lengths) {
     let requests = model.requests();
     for (scenario, length) in lengths {
@@ -175,6 +192,19 @@ fn check_told(model: &ModelServer, lengths: &Lengths) {
     }
     let unknown: Vec<_> = requests.iter().filter(|r| r.kind == Kind::Chat && r.scenario.is_none()).collect();
     assert!(unknown.is_empty(), "not in the story: {unknown:?}");
+}
+
+/// No other calls may have failed than those that should: an edit, for instance, depends on all earlier ones.
+fn check_calls(storage: &Path, sessions: &[Session]) {
+    let mut failed = Vec::new();
+    for path in files_below(&storage.join("part")) {
+        let part: Value = serde_json::from_str(&read(&path)).expect("OpenCode writes JSON");
+        if part["state"]["status"] == "error" {
+            failed.push(part["state"].clone());
+        }
+    }
+    let n_meant: usize = sessions.iter().flat_map(|s| &s.prompts).map(|prompt| prompt.n_failed_calls).sum();
+    assert_eq!(failed.len(), n_meant, "failed calls: {failed:#?}");
 }
 
 /// Errors name the address they came from. Puts that of the provider for which the scripted model stands.

@@ -31,6 +31,8 @@ pub(crate) struct Prompt {
     /// Conversations of subagents that these turns start.
     pub(crate) subagents: Vec<Subagent>,
     pub(crate) ending: Ending,
+    /// How many tool calls are meant to fail.
+    pub(crate) n_failed_calls: usize,
 }
 
 #[derive(Debug)]
@@ -91,18 +93,24 @@ pub(crate) struct Time {
 }
 
 impl Time {
+    /// Some second, since people do not begin on the minute.
+    fn second(self) -> u32 {
+        (u32::from(self.hour) * 11 + u32::from(self.minute) * 37) % 60
+    }
+
     pub(crate) fn unix_ms(self) -> i64 {
         /// 2026-01-31 00:00 UTC, the day before the first.
         const DAY_ZERO: i64 = 1_769_817_600;
         let hours = i64::from(self.day) * 24 + i64::from(self.hour);
-        (DAY_ZERO + (hours * 60 + i64::from(self.minute)) * 60) * 1000
+        let minutes = hours * 60 + i64::from(self.minute);
+        (DAY_ZERO + minutes * 60 + i64::from(self.second())) * 1000
     }
 }
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Time { day, hour, minute } = self;
-        write!(f, "2026-02-{day:02} {hour:02}:{minute:02}:00")
+        write!(f, "2026-02-{day:02} {hour:02}:{minute:02}:{:02}", self.second())
     }
 }
 
@@ -126,6 +134,7 @@ impl Prompt {
             turns: turns.into_iter().collect(),
             subagents: Vec::new(),
             ending: Ending::Answer,
+            n_failed_calls: 0,
         }
     }
 }

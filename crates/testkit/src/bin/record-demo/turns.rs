@@ -3,9 +3,10 @@
 use annals_testkit::model::Turn;
 use serde_json::{Value, json};
 
-/// A reply that begins with a text. The text may be indented like the code around it: see [`dedent`].
+/// A reply that begins with a text in Markdown. In the source the text may be indented like the code around
+/// it and wrapped like a comment; models do neither.
 pub(crate) fn say(text: &str) -> Turn {
-    Turn::text(dedent(text))
+    Turn::text(unwrap_lines(&dedent(text)))
 }
 
 /// A reply without a text, for tool calls.
@@ -34,7 +35,9 @@ pub(crate) trait TurnExt: Sized {
         self.and("bash", json!({"command": dedent(command), "description": description}))
     }
 
+    /// Both texts are [`code`].
     fn edit(self, path: &str, old: &str, new: &str) -> Turn {
+        let (old, new) = (code(old), code(new));
         self.and("edit", json!({"filePath": absolute(path), "oldString": old, "newString": new}))
     }
 
@@ -55,12 +58,20 @@ pub(crate) trait TurnExt: Sized {
 
 impl TurnExt for Turn {
     fn thinking(self, reasoning: &str) -> Turn {
-        Turn { reasoning: dedent(reasoning), ..self }
+        Turn { reasoning: unwrap_lines(&dedent(reasoning)), ..self }
     }
 
     fn and(self, tool: &str, args: Value) -> Turn {
         self.and_call(tool, args)
     }
+}
+
+/// A piece of a line as it stands, or whole lines: in a text that begins with a line break, each line begins
+/// after a `|`.
+pub(crate) fn code(text: &str) -> String {
+    let Some(block) = text.strip_prefix('\n') else { return text.to_owned() };
+    let lines = block.trim_end().lines();
+    lines.map(|line| format!("{}\n", line.split_once('|').expect("each line has a margin").1)).collect()
 }
 
 fn absolute(path: &str) -> String {
@@ -81,10 +92,36 @@ fn todo(idx: usize, line: &str) -> Value {
 }
 
 /// Removes the indentation all lines share, a line break at the beginning and blanks at the end.
-pub(crate) fn dedent(text: &str) -> String {
+fn dedent(text: &str) -> String {
     let text = text.strip_prefix('\n').unwrap_or(text).trim_end();
     let indentation = |line: &str| line.len() - line.trim_start_matches(' ').len();
     let shared = text.lines().filter(|line| !line.is_empty()).map(indentation).min().unwrap_or(0);
     let lines: Vec<&str> = text.lines().map(|line| line.get(shared..).unwrap_or_default()).collect();
     lines.join("\n")
+}
+
+/// Joins the lines of each paragraph and of each item of a list. Code and tables stay as they are.
+fn unwrap_lines(markdown: &str) -> String {
+    let mut text = String::new();
+    let mut in_code = false;
+    // Whether the line before is text that may go on.
+    let mut open = false;
+    for line in markdown.lines() {
+        let trimmed = line.trim_start();
+        let is_fence = trimmed.starts_with("```");
+        in_code ^= is_fence;
+        let begins_item = trimmed.starts_with("- ") || trimmed.starts_with(|c: char| c.is_ascii_digit());
+        let is_prose = !in_code && !is_fence && !trimmed.is_empty() && !trimmed.starts_with(['|', '#']);
+        if open && is_prose && !begins_item {
+            text.push(' ');
+            text.push_str(trimmed);
+        } else {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(line);
+        }
+        open = is_prose;
+    }
+    text
 }

@@ -4,50 +4,48 @@ use crate::places::CART_SERVICE;
 use crate::story::{Mention, Model, Prompt, Session, Subagent, at};
 use crate::turns::{TurnExt, say, silently};
 
-const TASK: &str = "Trace `POST /carts/:id/checkout` from src/server.js to the place where the order is stored. \
-                    Read every file on the way. Report the steps in order, each with file and function, and \
-                    whatever looks wrong. Do not change anything.";
+const TASK: &str = "Trace `POST /carts/:id/checkout` from src/server.js to the place where the order is \
+                    stored. Read every file on the way. Report the steps in order, each with file and \
+                    function, and whatever looks wrong. Do not change anything.";
 
 pub(super) fn session() -> Session {
-    let prompt = Prompt {
-        mentions: vec![Mention::Agent("explore")],
-        subagents: vec![subagent()],
-        ..Prompt::new(
-            at(9, 14, 5),
-            "@explore How does a checkout travel through the service, from the request to the stored order? I'm \
-             new to this code, so please name files and functions.",
-            "Path of a checkout request",
-            [
-                say("I'll have the explore agent trace it.").task("explore", "Trace the checkout path", TASK),
-                say(
-                    "
-                    A checkout passes four files:
+    let prompt = Prompt::new(
+        at(9, 14, 5),
+        "@explore How does a checkout travel through the service, from the request to the stored order? I'm \
+         new to this code, so please name files and functions.",
+        "From request to stored order",
+        [
+            say("I'll have the explore agent trace it.").task("explore", "Trace the checkout path", TASK),
+            say("
+                A checkout passes through four files:
 
-                    ```
-                    POST /carts/:id/checkout
-                      → server.js    routes          cart id from the URL, key from `Idempotency-Key`
-                      → checkout.js  checkout()      known key? return the earlier order
-                      → store.js     getCart()       unknown cart? error
-                      → cart.js      total()         subtotal() − discount()
-                      → store.js     saveOrder()     keeps the order under its key
-                    ```
+                ```
+                POST /carts/:id/checkout
+                  → server.js    routes       id from the URL, key from the header
+                  → checkout.js  checkout()   known key? return the earlier order
+                  → store.js     getCart()    unknown cart? error
+                  → cart.js      total()      subtotal() − discount()
+                  → store.js     saveOrder()  keeps the order under its key
+                ```
 
-                    Start reading at `checkout()` in `src/checkout.js`: it is 10 lines and calls all the others.
+                Start reading at `checkout()` in `src/checkout.js`: it is ten lines and calls all the others.
 
-                    The agent noticed two things worth an issue:
+                The agent noticed two things worth an issue:
 
-                    - **A key is not tied to its cart.** The same `Idempotency-Key` with another cart returns the
-                      order of the *first* one.
-                    - **Carts are never removed**, not even after checkout, so `carts` in `src/store.js` only grows.
-                    ",
-                )
-                .thinking(
-                    "The report is complete. For a newcomer the order of calls matters most, so a small diagram, \
-                     then the two findings that can hurt. The status codes are a matter of taste; leave them out.",
-                ),
-            ],
-        )
-    };
+                - **A key is not tied to its cart.** The same `Idempotency-Key` with another cart returns the
+                  order of the *first* one.
+                - **Carts are never removed**, not even after checkout, so `carts` in `src/store.js` only
+                  grows.
+                ")
+            .thinking(
+                "
+                The report is complete. For a newcomer the order of calls matters most, so a small diagram,
+                then the two findings that can hurt. The status codes are a matter of taste; leave them out.
+                ",
+            ),
+        ],
+    );
+    let prompt = Prompt { mentions: vec![Mention::Agent("explore")], subagents: vec![subagent()], ..prompt };
     Session { place: CART_SERVICE, model: Model::Sonnet, prompts: vec![prompt], changes: vec![] }
 }
 
@@ -59,11 +57,10 @@ fn subagent() -> Subagent {
             silently().glob("src/**/*.js").grep("checkout|saveOrder", "src"),
             silently().read("src/server.js").read("src/checkout.js"),
             silently()
-                .thinking("checkout() uses total() from cart.js and three functions of store.js. Both are left to read.")
+                .thinking("checkout() uses total() of cart.js and three functions of store.js. Read both.")
                 .read("src/cart.js")
                 .read("src/store.js"),
-            say(
-                "
+            say("
                 ## Steps
 
                 1. `src/server.js`, `routes`: takes the cart id from the URL and the key from the header
@@ -79,8 +76,7 @@ fn subagent() -> Subagent {
                 - Keys are not tied to a cart: the same key with another cart returns the order of the first.
                 - `carts` in `src/store.js` only grows; nothing removes a cart after checkout.
                 - Every error becomes HTTP 400, an unknown cart too (404 would fit).
-                ",
-            ),
+                "),
         ],
     }
 }

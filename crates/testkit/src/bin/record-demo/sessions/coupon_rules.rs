@@ -8,12 +8,8 @@ use crate::story::{Ending, Model, Prompt, Session, at};
 use crate::turns::{TurnExt, say, silently};
 
 pub(super) fn session() -> Session {
-    Session {
-        place: CART_SERVICE,
-        model: Model::Sonnet,
-        prompts: vec![refused(), written()],
-        changes: vec![],
-    }
+    let prompts = vec![refused(), written()];
+    Session { place: CART_SERVICE, model: Model::Sonnet, prompts, changes: vec![] }
 }
 
 fn refused() -> Prompt {
@@ -29,16 +25,14 @@ fn refused() -> Prompt {
         }),
         ..Failure::default()
     };
-    Prompt {
-        ending: Ending::Failure,
-        ..Prompt::new(
-            at(10, 10, 20),
-            "Support keeps asking how coupons are rounded. Write it down for them in docs/coupons.md: half a \
-             page, plain words, no code.",
-            "Coupon rules for support",
-            [Turn::failing(failure)],
-        )
-    }
+    let prompt = Prompt::new(
+        at(10, 10, 20),
+        "Support keeps asking how coupons are rounded. Write it down for them in docs/coupons.md: half a \
+         page, plain words, no code.",
+        "Coupon rules for support",
+        [Turn::failing(failure)],
+    );
+    Prompt { ending: Ending::Failure, ..prompt }
 }
 
 fn written() -> Prompt {
@@ -48,25 +42,22 @@ fn written() -> Prompt {
         "Second try at the coupon rules",
         [
             silently().read("src/coupons.js").read("src/cart.js"),
-            say("Clear enough. I'll use the order from the invoice as the example, since support has seen it.").write(
-                "docs/coupons.md",
-                include_str!("../places/cart-service-coupons.md"),
-            ),
+            say("Clear enough. Order 10482 makes a good example, since support has seen it.")
+                .write("docs/coupons.md", include_str!("../places/coupons.md")),
             silently().bash(
                 "git add docs && git commit -qm '📚 Explain coupons to support' && git log --oneline -2",
                 "Commit the page",
             ),
-            say(
-                "
+            say("
                 `docs/coupons.md` is written and committed. It covers three questions:
 
                 - what each kind of coupon does
                 - when and how a percentage is rounded, with order 10482 as the example
                 - why a fixed coupon never pays money out
 
-                Codes are matched regardless of case (`spring15` works); I mention that too, as it is not obvious.
-                ",
-            ),
+                Codes are matched regardless of case (`spring15` works); I mention that too, as it is not
+                obvious.
+                "),
         ],
     )
 }

@@ -11,8 +11,7 @@ pub(super) fn session() -> Session {
         "Draft release notes from git log",
         [
             silently().bash("git log --format='%h %an: %s' v0.3.2..", "List the commits since v0.3.2"),
-            say(
-                "
+            say("
                 ```markdown
                 ## 0.4.0
 
@@ -20,13 +19,13 @@ pub(super) fn session() -> Session {
                 - Totals with a percentage coupon match the invoice to the cent.
 
                 **New**
-                - Checkout can be retried safely: send an `Idempotency-Key`, and the same order comes back.
-                - [Coupons explained](docs/coupons.md), for everyone who has to answer questions about them. 🎟️
+                - Checkout can be retried safely: send an `Idempotency-Key`.
+                - [Coupons explained](docs/coupons.md), for everyone who gets asked about them.
                 ```
 
-                I left the commit that only adds tests out. The currencies are not committed yet, so they are not in.
-                ",
-            ),
+                I left out the commit that only adds a test. The currencies are not committed yet, so they are
+                not in either.
+                "),
         ],
     );
     let changes = vec![(at(13, 9, 20), Change::Title("Release 0.4.0 🎉"))];

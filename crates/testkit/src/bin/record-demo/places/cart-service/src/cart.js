@@ -25,7 +25,8 @@ export function discount(cart) {
   const { coupon } = cart
   if (!coupon) return 0
   if (coupon.amount) return Math.min(coupon.amount, subtotal(cart))
-  return cart.lines.reduce((sum, line) => sum + percentOf(line.price, coupon.percent) * line.quantity, 0)
+  const off = (line) => percentOf(line.price, coupon.percent) * line.quantity
+  return cart.lines.reduce((sum, line) => sum + off(line), 0)
 }
 
 export function total(cart) {

@@ -6,14 +6,20 @@ import { checkout } from "./checkout.js"
 import { format } from "./money.js"
 import { getCart, newCart } from "./store.js"
 
-const view = (cart) => ({ ...cart, total: total(cart), display: format(total(cart)) })
+const view = (cart) => ({
+  ...cart,
+  total: total(cart),
+  display: format(total(cart)),
+})
 
 const routes = {
   "POST /carts": () => view(newCart(randomUUID())),
   "GET /carts/:id": ({ id }) => view(getCart(id)),
-  "POST /carts/:id/lines": ({ id, body }) => view(addLine(getCart(id), body.sku, body.price, body.quantity)),
+  "POST /carts/:id/lines": ({ id, body }) =>
+    view(addLine(getCart(id), body.sku, body.price, body.quantity)),
   "POST /carts/:id/coupon": ({ id, body }) => view(applyCoupon(getCart(id), body.code)),
-  "POST /carts/:id/checkout": ({ id, headers }) => checkout(id, headers["idempotency-key"] ?? randomUUID()),
+  "POST /carts/:id/checkout": ({ id, headers }) =>
+    checkout(id, headers["idempotency-key"] ?? randomUUID()),
 }
 
 createServer(async (request, response) => {
