@@ -65,23 +65,39 @@ pub fn compare(comparison: &Comparison) -> io::Result<String> {
         },
     ];
     let scratch = tempfile::tempdir()?;
-    let mut report = String::from("| question | program | median | range | peak memory | times faster |\n|---|---|---|---|---|---|\n");
+    let mut report = String::from(
+        "| question | program | median | range | peak memory | times faster |\n|---|---|---|---|---|---|\n",
+    );
     for question in &questions {
         let mut their_runs = Vec::new();
         let mut our_runs = vec![Vec::new(); question.ours.len()];
         for _ in 0..comparison.rounds {
             let mut command = Command::new("/usr/bin/time");
-            command.arg("--output").arg(scratch.path().join("usage")).arg("--format=%M").arg(opencode.binary());
+            command
+                .arg("--output")
+                .arg(scratch.path().join("usage"))
+                .arg("--format=%M")
+                .arg(opencode.binary());
             command.args(&question.theirs).env_clear().envs(lab.env()).current_dir(&repository);
             their_runs.push(run(command, scratch.path(), comparison.cold)?);
             for ((_, arguments), runs) in question.ours.iter().zip(&mut our_runs) {
                 let mut command = Command::new("/usr/bin/time");
-                command.arg("--output").arg(scratch.path().join("usage")).arg("--format=%M").arg(&comparison.annals);
+                command
+                    .arg("--output")
+                    .arg(scratch.path().join("usage"))
+                    .arg("--format=%M")
+                    .arg(&comparison.annals);
                 command.args(arguments);
                 runs.push(run(command, scratch.path(), comparison.cold)?);
             }
         }
-        row(&mut report, question.name, &format!("opencode {}", question.theirs.join(" ")), &their_runs, None);
+        row(
+            &mut report,
+            question.name,
+            &format!("opencode {}", question.theirs.join(" ")),
+            &their_runs,
+            None,
+        );
         for ((name, _), runs) in question.ours.iter().zip(&our_runs) {
             row(&mut report, question.name, &format!("annals {name}"), runs, Some(&their_runs));
         }
@@ -99,7 +115,8 @@ fn subject(home: &Path) -> io::Result<(String, String)> {
             projects.push((std::fs::read_dir(project.path())?.count(), name));
         }
     }
-    let (_, project) = projects.into_iter().max().ok_or_else(|| io::Error::other("no project with a repository"))?;
+    let (_, project) =
+        projects.into_iter().max().ok_or_else(|| io::Error::other("no project with a repository"))?;
     let mut sessions = Vec::new();
     for session in std::fs::read_dir(home.join("storage/session").join(&project))? {
         let id = session?.file_name().to_string_lossy().trim_end_matches(".json").to_owned();
@@ -125,7 +142,8 @@ fn run(mut command: Command, scratch: &Path, cold: bool) -> io::Result<Run> {
         return Err(io::Error::other(format!("{command:?}: {status}")));
     }
     let usage = std::fs::read_to_string(scratch.join("usage"))?;
-    let memory = usage.trim().parse().map_err(|_| io::Error::other(format!("/usr/bin/time said {usage:?}")))?;
+    let memory =
+        usage.trim().parse().map_err(|_| io::Error::other(format!("/usr/bin/time said {usage:?}")))?;
     Ok(Run { time, memory })
 }
 
@@ -138,7 +156,8 @@ fn row(report: &mut String, question: &str, program: &str, runs: &[Run], against
             .zip(runs)
             .map(|(theirs, ours)| theirs.time.as_secs_f64() / ours.time.as_secs_f64())
             .collect();
-        let median = median(&mut theirs.iter().map(|run| run.time.as_secs_f64()).collect::<Vec<_>>()) / median(&mut times.clone());
+        let median = median(&mut theirs.iter().map(|run| run.time.as_secs_f64()).collect::<Vec<_>>())
+            / median(&mut times.clone());
         ratios.sort_by(f64::total_cmp);
         format!("**{median:.1}×** ({:.1}–{:.1})", ratios[0], ratios[ratios.len() - 1])
     });

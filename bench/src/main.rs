@@ -75,7 +75,8 @@ fn main() -> ExitCode {
 
 fn run_comparison(args: &CompareArgs) -> Result<(), Box<dyn std::error::Error>> {
     let CompareArgs { home, annals, rounds, cold } = args;
-    let comparison = Comparison { home: home.clone(), annals: annals.clone(), rounds: (*rounds).max(1), cold: *cold };
+    let comparison =
+        Comparison { home: home.clone(), annals: annals.clone(), rounds: (*rounds).max(1), cold: *cold };
     print!("{}", compare(&comparison)?);
     Ok(())
 }

@@ -15,7 +15,7 @@ use crate::text::Clock;
 use crate::time_arg::parse_time;
 
 /// The surroundings of a command, read once.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Context {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -43,6 +43,15 @@ impl Context {
             data_directory: open::data_directory(variable("XDG_DATA_HOME").as_deref(), home.as_deref()),
             output: OutputOptions { color: global.color, pager: !global.no_pager },
         })
+    }
+
+    /// The same surroundings with another home, and without paging.
+    pub(crate) fn on(&self, home: &Path) -> Context {
+        Context {
+            homes: vec![home.display().to_string()],
+            output: OutputOptions { pager: false, ..self.output },
+            ..self.clone()
+        }
     }
 
     /// Colours for standard error.

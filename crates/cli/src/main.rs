@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> CommandResult {
     let context = Context::new(&cli.global)?;
     match cli.command {
-        None => commands::overview::run(&context),
+        None => commands::overview::run(&context, commands::overview::Hints::Shown),
         Some(Command::List(args)) => commands::list::run(&context, &args),
         Some(Command::Show(args)) => commands::show::run(&context, &args),
         Some(Command::Tree(args)) => commands::tree::run(&context, &args),

@@ -123,15 +123,14 @@ pub(crate) fn fit_right(line: &str, columns: usize) -> String {
 
 /// Text broken into lines of at most `columns`. Lines that are short enough stay as they are.
 pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
-    let options = textwrap::Options::new(columns.max(10)).break_words(true);
+    // Broken at spaces only: a path or an address that is cut at a slash can no longer be copied.
+    let options = textwrap::Options::new(columns.max(10)).word_separator(textwrap::WordSeparator::AsciiSpace);
     let mut lines = Vec::new();
     for line in text.lines() {
         if width(line) <= columns {
             lines.push(line.to_owned());
         } else {
-            // A continued list item or quotation stays under its own text.
-            let indent = line.len() - line.trim_start().len();
-            let indent = " ".repeat(indent.min(columns / 2));
+            let indent = " ".repeat(hanging_indent(line).min(columns / 2));
             lines.extend(
                 textwrap::wrap(line, options.clone().subsequent_indent(&indent))
                     .into_iter()
@@ -140,6 +139,23 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Where the text of a line begins, behind its indent and its list mark: what continues it stays below.
+fn hanging_indent(line: &str) -> usize {
+    let text = line.trim_start();
+    let indent = line.len() - text.len();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let mark = match &text[digits..] {
+        rest if digits > 0 && (rest.starts_with(". ") || rest.starts_with(") ")) => digits + 2,
+        rest if digits == 0
+            && (rest.starts_with("- ") || rest.starts_with("* ") || rest.starts_with("> ")) =>
+        {
+            2
+        }
+        _ => 0,
+    };
+    indent + mark
 }
 
 /// `1 session`, `2 sessions`.
@@ -327,7 +343,9 @@ mod tests {
 
     #[test]
     fn wrapped_lines_keep_their_indent() {
-        assert_eq!(wrap("  - one two three four", 12), ["  - one two", "  three four"]);
+        assert_eq!(wrap("  - one two three four", 14), ["  - one two", "    three four"]);
+        assert_eq!(wrap("1. one two three four", 12), ["1. one two", "   three", "   four"]);
+        assert_eq!(wrap("see docs/coupons.md", 12), ["see", "docs/coupons", ".md"]);
         assert_eq!(wrap("short\n\nline", 12), ["short", "", "line"]);
     }
 }

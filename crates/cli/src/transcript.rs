@@ -226,7 +226,7 @@ impl<'a> Transcript<'a> {
             let status = status.map(|status| format!(" {status}")).unwrap_or_default();
             self.gap()?;
             self.output.line(format!("  {}", paint.bad_bold(format!("✗ {}{status}", name(&error.name)))))?;
-            self.block(&message, Fold::First(FOLDED_ERROR), |line| paint.bad(line))?;
+            self.block(&message, Fold::First(FOLDED_ERROR), Long::Wrap, |line| paint.bad(line))?;
         } else if time.completed.is_none() {
             self.output.line(format!("  {}", paint.warn("… not ended")))?;
         }
@@ -351,11 +351,20 @@ impl<'a> Transcript<'a> {
         let is_brief = self.options.tools == Tools::Brief;
         let limit = |folded| if is_brief { folded } else { usize::MAX };
         if let Some(error) = &call.error {
-            return self.block(&error.to_str(), Fold::First(limit(FOLDED_ERROR)), |line| paint.bad(line));
+            if let Some(output) = &call.output {
+                self.block(&output.to_str(), Fold::Last(limit(FOLDED_OUTPUT)), Long::Cut, |line| {
+                    paint.dim(line)
+                })?;
+            }
+            return self.block(&error.to_str(), Fold::First(limit(FOLDED_ERROR)), Long::Wrap, |line| {
+                paint.bad(line)
+            });
         }
+        // Code and listings are easier to read with their lines cut than with them broken.
+        let long = if is_brief { Long::Cut } else { Long::Wrap };
         if let Some(diff) = &call.diff {
             let shown = diff_lines(&harmless(&diff.to_str()));
-            return self.block(&shown, Fold::First(limit(FOLDED_DIFF)), |line| {
+            return self.block(&shown, Fold::First(limit(FOLDED_DIFF)), long, |line| {
                 match line.as_bytes().first() {
                     Some(b'+') => paint.good(line),
                     Some(b'-') => paint.bad(line),
@@ -366,7 +375,8 @@ impl<'a> Transcript<'a> {
         }
         if let Some(written) = &call.written {
             let shown: Vec<String> = written.to_str().lines().map(|line| format!("+{line}")).collect();
-            return self.block(&shown.join("\n"), Fold::First(limit(FOLDED_DIFF)), |line| paint.good(line));
+            return self
+                .block(&shown.join("\n"), Fold::First(limit(FOLDED_DIFF)), long, |line| paint.good(line));
         }
         if !call.todos.is_empty() {
             for todo in &call.todos {
@@ -387,7 +397,7 @@ impl<'a> Transcript<'a> {
         match &call.output {
             // The child's own line says more than the form it is printed in.
             Some(output) if !is_brief || call.child.is_none() && call.tool != "read" => {
-                self.block(&output.to_str(), fold, |line| paint.dim(line))
+                self.block(&output.to_str(), fold, long, |line| paint.dim(line))
             }
             _ => {
                 self.after_short_call = call.child.is_none();
@@ -422,7 +432,13 @@ impl<'a> Transcript<'a> {
     }
 
     /// Indented text, folded to its first or last lines.
-    fn block(&mut self, text: &str, fold: Fold, dress: impl Fn(&str) -> String) -> io::Result<()> {
+    fn block(
+        &mut self,
+        text: &str,
+        fold: Fold,
+        long: Long,
+        dress: impl Fn(&str) -> String,
+    ) -> io::Result<()> {
         let paint = self.output.paint;
         let text = harmless(text);
         let text = text.trim_end().trim_start_matches('\n');
@@ -436,9 +452,12 @@ impl<'a> Transcript<'a> {
             Fold::First(_) => text.lines().take(limit).collect(),
             Fold::Last(_) => text.lines().skip(left).collect(),
         };
-        // Only what is shown is wrapped: the rest may be megabytes. So may a single line, hence a second limit.
         let columns = self.output.width.saturating_sub(6);
-        let mut lines = wrap(&shown.join("\n"), columns);
+        let mut lines: Vec<String> = match long {
+            Long::Cut => shown.iter().map(|line| cut(line, columns).into_owned()).collect(),
+            Long::Wrap => wrap(&shown.join("\n"), columns),
+        };
+        // A single line can be as long as a file, so the fold holds for what it is wrapped to as well.
         let most = limit.saturating_mul(2);
         if lines.len() > most {
             lines.truncate(most);
@@ -506,6 +525,13 @@ impl<'a> Transcript<'a> {
 enum Fold {
     First(usize),
     Last(usize),
+}
+
+/// What happens to lines that are too long.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Long {
+    Cut,
+    Wrap,
 }
 
 /// A todo's sign and text, by its status.

@@ -21,7 +21,7 @@ pub struct Call<'a> {
     pub exit: Option<i64>,
     /// What it changed, as a unified diff.
     pub diff: Option<Text<'a>>,
-    /// Its result.
+    /// Its result, or what it had printed when it was cut short.
     pub output: Option<Text<'a>>,
     /// Why it failed.
     pub error: Option<Text<'a>>,
@@ -55,7 +55,8 @@ impl<'a> Call<'a> {
             diff: metadata
                 .and_then(|metadata| metadata.get("diff")?.as_text())
                 .filter(|diff| !diff.is_empty()),
-            output: state.output.clone(),
+            // A command that was cut short has printed into its metadata only.
+            output: state.output.clone().or_else(|| metadata?.get("output")?.as_text()),
             error: state.error.clone(),
             written: input.filter(|_| tool == "write").and_then(|input| input.get("content")?.as_text()),
             todos: input

@@ -34,6 +34,13 @@ pub(crate) struct ListArgs {
     limit: Option<usize>,
 }
 
+impl ListArgs {
+    /// All sessions, the last used first.
+    pub(crate) fn all() -> ListArgs {
+        ListArgs { filters: Filters::default(), sort: SortBy::Updated, limit: None }
+    }
+}
+
 pub(crate) fn run(context: &Context, args: &ListArgs) -> CommandResult {
     let homes = context.open()?;
     let home = homes.read();

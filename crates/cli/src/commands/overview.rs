@@ -39,7 +39,14 @@ struct LatestJson {
 /// So many of the latest sessions are named.
 const LATEST: usize = 5;
 
-pub(crate) fn run(context: &Context) -> CommandResult {
+/// Whether the overview ends with what to do next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hints {
+    Shown,
+    Left,
+}
+
+pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
     let homes = context.open()?;
     let home = homes.read();
     let mut rows = Vec::new();
@@ -118,17 +125,20 @@ pub(crate) fn run(context: &Context) -> CommandResult {
                 let when = fit(&context.clock.ago(session.updated), 10);
                 output.line(format!("  {}  {}  {title}", paint.id(id), paint.dim(when)))?;
             }
-            let first = short_ids.shorten(&overview.latest[0].id);
+        }
+        if let (Some(latest), Hints::Shown) = (overview.latest.first(), hints) {
+            let show = format!("show {}", short_ids.shorten(&latest.id));
             let rows = [
-                ("annals list".to_owned(), "all sessions"),
-                (format!("annals show {first}"), "read one"),
-                ("annals stats".to_owned(), "tokens, cost, tools"),
-                ("annals check".to_owned(), "look for damage"),
-                ("annals --help".to_owned(), "everything else"),
+                ("list", "all sessions"),
+                (&show, "read one"),
+                ("stats", "tokens, cost, tools"),
+                ("check", "look for damage"),
+                ("--help", "everything else"),
             ];
             output.line("")?;
             output.line(paint.dim("Try"))?;
             for (command, what) in rows {
+                let command = format!("annals {command}");
                 output.line(format!("  {}  {}", paint.code(fit(&command, 24)), paint.dim(what)))?;
             }
         }

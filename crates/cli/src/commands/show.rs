@@ -39,6 +39,19 @@ pub(crate) struct ShowArgs {
     raw: bool,
 }
 
+impl ShowArgs {
+    /// A whole session, as it is shown without options.
+    pub(crate) fn session(session: &str) -> ShowArgs {
+        ShowArgs {
+            session: session.to_owned(),
+            message: None,
+            tools: Tools::Brief,
+            reasoning: false,
+            raw: false,
+        }
+    }
+}
+
 pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
     let homes = context.open()?;
     let home = homes.read();

@@ -121,6 +121,7 @@ fn show_a_conversation_with_tools() {
         │ Found 2 matches
         │ /home/dev/projects/shop-api/src/util/money.ts:
         │   Line 1: // TODO: rounding of negative amounts
+        │
         │ … 2 more lines
 
       ✓ read  src/util/money.ts                                        10 lines  4ms
@@ -197,8 +198,8 @@ fn show_subagents_errors_and_cut_answers() {
     ▌ Try a few things that cannot work [[scenario:failing]]
 
       ✗ read  /home/dev/projects/shop-api/nope/missing.ts                        2ms
-        │ Error: ENOENT: no such file or directory, scandir '/home/dev/projects/
-        │ shop-api/nope'
+        │ Error: ENOENT: no such file or directory, scandir
+        │ '/home/dev/projects/shop-api/nope'
 
       ✗ edit  /home/dev/projects/shop-api/src/orders.ts                          2ms
         │ Error: You must read file /home/dev/projects/shop-api/src/orders.ts before
@@ -235,8 +236,8 @@ fn show_subagents_errors_and_cut_answers() {
         │ Error: URL must start with http:// or https://
 
       ✗ read  /home/dev/projects/shop-api/assets/blob.bin                        3ms
-        │ Error: Cannot read binary file: /home/dev/projects/shop-api/assets/
-        │ blob.bin
+        │ Error: Cannot read binary file: /home/dev/projects/shop-
+        │ api/assets/blob.bin
 
       ✗ task  Ask nobody (@nobody)                                               2ms
         │ Error: Unknown agent type: nobody is not a valid agent type
@@ -480,4 +481,42 @@ fn nothing_is_wider_than_the_screen() {
         }
         commands.truncate(25);
     }
+}
+
+/// The README's first command: no OpenCode, no network, nothing but the program. What it prints to try next works.
+#[test]
+fn demo() {
+    let dir = tempfile::tempdir().unwrap();
+    let ran = super::kit::plain(dir.path(), &["demo"]).env("TMPDIR", dir.path()).run().ok();
+    let text = ran.text();
+    for expected in [
+        "10 sessions in 3 projects",
+        "Coupon totals differ from invoices",
+        "✗ APIError 400",
+        "↳ Trace the checkout path",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let commands: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("  "))
+        .filter(|line| line.contains(" --home "))
+        .collect();
+    assert_eq!(commands.len(), 7, "{text}");
+    for command in commands {
+        let status = std::process::Command::new("bash")
+            .args(["-c", command])
+            .stdout(std::process::Stdio::null())
+            .status()
+            .unwrap();
+        assert!(status.success(), "{command}");
+    }
+    let kept = super::kit::plain(dir.path(), &["demo", "--dir", "kept", "--json"]).run().ok().json();
+    assert_eq!(kept["home"], "kept");
+    assert_eq!(super::kit::plain(dir.path(), &["demo", "--dir", "kept"]).run().code, 1);
+    // The sample in the binary stays small.
+    assert!(
+        std::fs::metadata(annals_testkit::workspace().join("crates/cli/demo/home.tar.zst")).unwrap().len()
+            < 300 << 10
+    );
 }

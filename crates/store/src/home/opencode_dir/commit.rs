@@ -199,7 +199,7 @@ impl Committer<'_> {
                 source: io::Error::other(what),
             };
             let current = match self.files.bytes(&path) {
-                Ok(current) => current.map(|(bytes, _)| ContentHash::of(&bytes)),
+                Ok(current) => current.map(|bytes| ContentHash::of(&bytes)),
                 // A directory can be neither replaced nor deleted as a file, and that must show before the decision.
                 Err(reason @ Reason::NotAFile(_)) => return Err(unusable(reason.to_string())),
                 // What is there cannot be read. Writing over it is for those who said that they do not care.
@@ -358,7 +358,7 @@ impl Committer<'_> {
     /// Whether a document still is what the transaction found when it was decided.
     fn is_as_found(&self, step: &Step) -> io::Result<bool> {
         match self.files.bytes(&step.path) {
-            Ok(found) => Ok(step.was == found.map(|(bytes, _)| ContentHash::of(&bytes).to_string())),
+            Ok(found) => Ok(step.was == found.map(|bytes| ContentHash::of(&bytes).to_string())),
             Err(reason) => Err(io::Error::other(reason.to_string())),
         }
     }

@@ -37,16 +37,6 @@ pub(super) struct Entry {
     pub(super) is_dir: bool,
 }
 
-/// The bytes of a file and when they were last written.
-pub(super) type RawFile = (Vec<u8>, Option<SystemTime>);
-
-/// A document read from a file.
-#[derive(Debug)]
-pub(super) struct ReadFile {
-    pub(super) document: Document,
-    pub(super) modified: Option<Millis>,
-}
-
 /// What a document at some place must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
@@ -72,53 +62,53 @@ impl Files {
     }
 
     fn entries(&self, path: &str) -> io::Result<Vec<Entry>> {
-        let entries = platform::list(&self.dir, path)?.into_iter().map(|entry| {
-            let is_dir = match entry.kind {
+        let mut entries = Vec::new();
+        platform::list(&self.dir, path, |name, kind| {
+            let is_dir = match kind {
                 EntryKind::File => false,
                 EntryKind::Directory => true,
-                EntryKind::Unclear => self.dir.is_dir(format!("{path}/{}", entry.name)),
+                EntryKind::Unclear => self.dir.is_dir(format!("{path}/{name}")),
             };
-            Entry { name: entry.name, is_dir }
-        });
-        Ok(entries.collect())
+            entries.push(Entry { name: name.to_owned(), is_dir });
+        })?;
+        Ok(entries)
     }
 
-    /// The bytes of a file and when they were last written.
-    pub(super) fn bytes(&self, path: &str) -> Result<Option<RawFile>, Reason> {
+    /// The bytes of a file. `None` if there is none.
+    ///
+    /// Opening, one read and closing is all that most files take: what is shorter than the buffer and not empty needs no
+    /// look at its size. Anything else does, be it to read the rest or to say what is there instead of a file.
+    pub(super) fn bytes(&self, path: &str) -> Result<Option<Vec<u8>>, Reason> {
+        use io::Read;
         let mut file = match self.dir.open_with(path, &platform::read_options()) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(refusal(&error)),
         };
+        let mut buffer = [0; 16 << 10];
+        let first = file.read(&mut buffer);
+        if let Ok(n @ 1..) = first
+            && n < buffer.len()
+        {
+            return Ok(Some(buffer[..n].to_vec()));
+        }
         let metadata = file.metadata().map_err(|error| refusal(&error))?;
         if !metadata.is_file() {
             return Err(Reason::NotAFile(if metadata.is_dir() { "a directory" } else { "a pipe or device" }));
         }
-        let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
-        if size > annals_core::json::Tape::MAX_BYTES {
+        let n = first.map_err(|error| refusal(&error))?;
+        if metadata.len() > annals_core::json::Tape::MAX_BYTES as u64 {
             return Err(Reason::Refused("the file is larger than 1 GiB".to_owned()));
         }
-        let bytes = read_sized(&mut file, size).map_err(|error| refusal(&error))?;
-        Ok(Some((bytes, metadata.modified().ok().map(cap_std::time::SystemTime::into_std))))
+        let mut bytes = Vec::with_capacity(metadata.len() as usize + 1);
+        bytes.extend_from_slice(&buffer[..n]);
+        file.read_to_end(&mut bytes).map_err(|error| refusal(&error))?;
+        Ok(Some(bytes))
     }
-}
 
-/// Reads a file of a known size with one system call. `read_to_end` would ask for the size and position once more and
-/// then read again to find the end, which for a hundred thousand small files is most of the time spent.
-fn read_sized(file: &mut impl io::Read, size: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; size + 1];
-    let mut filled = 0;
-    loop {
-        let n = file.read(&mut bytes[filled..])?;
-        filled += n;
-        // Less than was asked for at or after the expected end: this is the end. The file may have changed meanwhile.
-        if n == 0 || filled >= size && filled < bytes.len() {
-            bytes.truncate(filled);
-            return Ok(bytes);
-        }
-        if filled == bytes.len() {
-            bytes.resize(bytes.len() * 2, 0);
-        }
+    /// When a file was last written.
+    fn modified(&self, path: &str) -> Option<SystemTime> {
+        Some(self.dir.symlink_metadata(path).ok()?.modified().ok()?.into_std())
     }
 }
 
@@ -151,17 +141,30 @@ impl View<'_> {
         Ok(entries)
     }
 
+    /// How many entries of a directory have a name that `counts`. The same as counting a listing, but for the memory.
+    pub(super) fn count(&self, path: &str, counts: impl Fn(&str) -> bool) -> Result<usize, Reason> {
+        if !self.overlay.is_empty() {
+            return Ok(self.list(path)?.iter().filter(|entry| counts(&entry.name)).count());
+        }
+        let mut n_entries = 0;
+        match platform::list(&self.files.dir, path, |name, _| n_entries += usize::from(counts(name))) {
+            Ok(()) => Ok(n_entries),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(refusal(&error)),
+        }
+    }
+
     /// Reads the document in a file. `None` if there is no such file.
     ///
     /// OpenCode rewrites files in place, so a reader can meet half of one. A file that does not parse and has just been
     /// written is read once more after a moment; then it is reported.
-    pub(super) fn read(&self, path: &str, shape: Shape) -> Result<Option<ReadFile>, Reason> {
-        let Some((bytes, modified)) = self.bytes(path)? else { return Ok(None) };
+    pub(super) fn read(&self, path: &str, shape: Shape) -> Result<Option<Document>, Reason> {
+        let Some(bytes) = self.bytes(path)? else { return Ok(None) };
         let document = match Document::parse(bytes) {
             Ok(document) => document,
-            Err(_) if is_fresh(modified) => {
+            Err(_) if is_fresh(self.files.modified(path)) => {
                 std::thread::sleep(TORN_READ_DELAY);
-                let Some((bytes, _)) = self.bytes(path)? else { return Ok(None) };
+                let Some(bytes) = self.bytes(path)? else { return Ok(None) };
                 Document::parse(bytes).map_err(Reason::Json)?
             }
             Err(error) => return Err(Reason::Json(error)),
@@ -174,13 +177,11 @@ impl View<'_> {
         if found != kind {
             return Err(Reason::WrongKind { wanted, found: found.with_article() });
         }
-        let modified = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
-        let modified = modified.and_then(|since| Millis::try_from(since.as_millis()).ok());
-        Ok(Some(ReadFile { document, modified }))
+        Ok(Some(document))
     }
 
-    /// The bytes of a file and when they were last written.
-    pub(super) fn bytes(&self, path: &str) -> Result<Option<RawFile>, Reason> {
+    /// The bytes of a file. `None` if there is none.
+    pub(super) fn bytes(&self, path: &str) -> Result<Option<Vec<u8>>, Reason> {
         match self.overlay.get(path) {
             Some(None) => return Ok(None),
             // Once the content has moved to its place it is no longer where it was staged.
@@ -191,6 +192,12 @@ impl View<'_> {
             None => {}
         }
         self.files.bytes(path)
+    }
+
+    /// When a file was last written.
+    pub(super) fn modified(&self, path: &str) -> Option<Millis> {
+        let since = self.files.modified(path)?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Millis::try_from(since.as_millis()).ok()
     }
 
     /// Adds to a listing what will be there, and takes out what will not.

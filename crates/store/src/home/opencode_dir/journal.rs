@@ -85,7 +85,7 @@ impl Journal {
     /// and what it names did not: it was never acknowledged, nothing of it was done, and it counts for nothing.
     pub(super) fn is_complete(&self, files: &Files) -> bool {
         let hash = |path: &str| match files.bytes(path) {
-            Ok(found) => found.map(|(bytes, _)| ContentHash::of(&bytes).to_string()),
+            Ok(found) => found.map(|bytes| ContentHash::of(&bytes).to_string()),
             Err(reason) => Some(reason.to_string()),
         };
         self.steps.iter().all(|step| match self.staged_path(step) {

@@ -8,7 +8,7 @@ use annals_core::lens::{Message, Session};
 use annals_core::{Key, Stored};
 use rayon::prelude::*;
 
-use super::files::{Entry, ReadFile, Shape};
+use super::files::{Entry, Shape};
 use super::journal::Mark;
 use super::layout::{Layout, flat_path, stem};
 use super::{OpencodeDir, Tree};
@@ -37,7 +37,7 @@ impl Read for OpencodeDir {
                 Ok(project) => read_document(&tree, &path, Shape::Object, Key::Project(project)),
                 Err(error) => Err(bad_name(&tree, &path, error)),
             };
-            found.take(read.map(|read| read.map(|(stored, _)| stored)), Vec::push);
+            found.take(read, Vec::push);
         }
         Ok(found)
     }
@@ -144,7 +144,7 @@ impl Read for OpencodeDir {
                 Key::Todo(_) | Key::Diff(_) => Shape::Array,
                 _ => Shape::Object,
             };
-            if let Some((stored, _)) = read_document(&tree, &path, shape, key.clone())? {
+            if let Some(stored) = read_document(&tree, &path, shape, key.clone())? {
                 return Ok(Some(stored));
             }
         }
@@ -281,8 +281,8 @@ impl OpencodeDir {
             let path = format!("part/{message}");
             let parts = documents(&tree, &path)?;
             let session = parts.iter().find_map(|(_, path)| {
-                let read = tree.view.read(path, Shape::Object).ok()??;
-                SessionId::parse(&read.document.root().get("sessionID")?.as_text()?.to_str()).ok()
+                let document = tree.view.read(path, Shape::Object).ok()??;
+                SessionId::parse(&document.root().get("sessionID")?.as_text()?.to_str()).ok()
             });
             orphans.push(OrphanParts { message, session, place: tree.place(&path), n_parts: parts.len() });
         }
@@ -292,7 +292,7 @@ impl OpencodeDir {
     fn read_session(&self, tree: &Tree<'_>, located: Located) -> Result<Option<SessionRecord>, Quarantined> {
         let Located { session: id, mut project, path } = located;
         let key = Key::Session(project.clone(), id.clone());
-        let Some((mut stored, _)) = read_document(tree, &path, Shape::Object, key)? else { return Ok(None) };
+        let Some(mut stored) = read_document(tree, &path, Shape::Object, key)? else { return Ok(None) };
         if *tree.layout == Layout::PerSession {
             // Its path names no project, so here the document has to.
             let named = stored.document.lens::<Session<'_>>().project_id;
@@ -413,9 +413,10 @@ fn sorted_messages(tree: &Tree<'_>, session: &SessionRecord) -> (Vec<Pending>, V
         match read_document(tree, &path, Shape::Object, key) {
             Err(problem) => quarantined.push(problem),
             Ok(None) => {}
-            Ok(Some((stored, modified))) => {
+            Ok(Some(stored)) => {
                 let created = stored.document.lens::<Message<'_>>().created();
-                let made = created.or(session.created()).or(modified).unwrap_or(0);
+                let made =
+                    created.or_else(|| session.created()).or_else(|| tree.view.modified(&path)).unwrap_or(0);
                 kept_bytes += stored.document.bytes().len();
                 let stored = (kept_bytes <= KEPT_MESSAGE_BYTES).then_some(stored);
                 messages.push(Pending { era: id.era(made), id, path, made, stored });
@@ -437,13 +438,24 @@ fn complete(
     let stored = match pending.stored.take() {
         Some(stored) => stored,
         None => match read_document(tree, &pending.path, Shape::Object, key)? {
-            Some((stored, _)) => stored,
+            Some(stored) => stored,
             None => return Ok(None),
         },
     };
     let made = pending.made;
     let mut record = MessageRecord { stored, made, parts: Vec::new(), n_parts: 0, quarantined: Vec::new() };
-    let names = match documents(tree, &tree.layout.parts(&session.id, &pending.id)) {
+    let directory = tree.layout.parts(&session.id, &pending.id);
+    if want == Want::PartCounts {
+        match tree.view.count(&directory, |name| stem(tree.layout, name).is_some()) {
+            Ok(n_parts) => record.n_parts = n_parts,
+            Err(reason) => {
+                let place = tree.place(&directory);
+                record.quarantined.push(Quarantined { place, reason, session: Some(session.id.clone()) });
+            }
+        }
+        return Ok(Some(record));
+    }
+    let names = match documents(tree, &directory) {
         Ok(names) => names,
         Err(problem) => {
             record.quarantined.push(problem.of(&session.id));
@@ -451,9 +463,6 @@ fn complete(
         }
     };
     record.n_parts = names.len();
-    if want == Want::PartCounts {
-        return Ok(Some(record));
-    }
     let mut parts: Vec<(i64, PartId, String)> = Vec::with_capacity(names.len());
     for (name, path) in names {
         match PartId::parse(&name) {
@@ -465,7 +474,7 @@ fn complete(
     for (_, id, path) in parts {
         let key = Key::Part(session.id.clone(), pending.id.clone(), id);
         match read_document(tree, &path, Shape::Object, key) {
-            Ok(Some((stored, _))) => record.parts.push(stored),
+            Ok(Some(stored)) => record.parts.push(stored),
             Ok(None) => {}
             Err(problem) => record.quarantined.push(problem),
         }
@@ -489,17 +498,17 @@ pub(super) fn documents(tree: &Tree<'_>, directory: &str) -> Result<Vec<(String,
     Ok(named.collect())
 }
 
-/// Reads one document and says which it is, and when its file was last written.
+/// Reads one document and says which it is.
 pub(super) fn read_document(
     tree: &Tree<'_>,
     path: &str,
     shape: Shape,
     key: Key,
-) -> Result<Option<(Stored, Option<Millis>)>, Quarantined> {
+) -> Result<Option<Stored>, Quarantined> {
     let place = tree.place(path);
     match tree.view.read(path, shape) {
         Ok(None) => Ok(None),
-        Ok(Some(ReadFile { document, modified })) => Ok(Some((Stored { key, document, place }, modified))),
+        Ok(Some(document)) => Ok(Some(Stored { key, document, place })),
         Err(reason) => Err(Quarantined { place, reason, session: key.session().cloned() }),
     }
 }
