@@ -114,6 +114,20 @@ impl Output {
         self.json_text(&text)
     }
 
+    /// A machine-readable array, item by item: it may be long.
+    pub(crate) fn json_array<T: Serialize>(&mut self, items: impl IntoIterator<Item = T>) -> io::Result<()> {
+        let mut writer = JsWriter::new(JsonStyle::Pretty, 0);
+        writer.begin(b'[');
+        for item in items {
+            let item = Document::parse(serde_json::to_vec(&item)?).map_err(io::Error::other)?;
+            writer.item(&item);
+            self.json_text(&writer.take())?;
+        }
+        writer.end(b']');
+        self.json_text(&writer.take())?;
+        self.json_text(b"\n")
+    }
+
     /// JSON text as it is. On a terminal the control characters that JSON may hold unescaped are escaped, which changes
     /// nothing of what it says.
     pub(crate) fn json_text(&mut self, text: &[u8]) -> io::Result<()> {

@@ -10,9 +10,13 @@ use annals_core::usage::ToolUse;
 use rayon::prelude::*;
 
 use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::parallel;
 
 /// Milliseconds of a day.
 pub const DAY: Millis = 24 * 60 * 60 * 1000;
+
+/// So many sessions are counted before their counts are added up.
+const BATCH: usize = 512;
 
 /// Counts over a set of sessions.
 #[derive(Debug, Clone, Default)]
@@ -75,21 +79,26 @@ pub fn collect(
     records: Vec<SessionRecord>,
     counting: Counting<'_>,
 ) -> Result<Found<Stats>, ReadError> {
-    let counted: Result<Vec<_>, ReadError> = records
-        .into_par_iter()
-        .map(|record| {
-            let counted = count_session(home, &record, counting.day_of);
-            (counting.progress)();
-            counted
-        })
-        .collect();
-    // Added up in order, so that sums of fractions come out the same each time.
+    let count = |record: SessionRecord| {
+        let counted = count_session(home, &record, counting.day_of);
+        (counting.progress)();
+        counted
+    };
     let mut found: Found<Stats> = Found::default();
-    for (stats, mut quarantined) in counted? {
-        found.value.merge(stats);
-        found.quarantined.append(&mut quarantined);
+    let mut records = records.into_iter();
+    loop {
+        // Some at a time, or the counts of all sessions would be in memory at once. Added up in order, so that sums of
+        // fractions come out the same each time.
+        let batch: Vec<SessionRecord> = records.by_ref().take(BATCH).collect();
+        if batch.is_empty() {
+            return Ok(found);
+        }
+        let counted: Result<Vec<_>, ReadError> = parallel::run(|| batch.into_par_iter().map(count).collect());
+        for (stats, mut quarantined) in counted? {
+            found.value.merge(stats);
+            found.quarantined.append(&mut quarantined);
+        }
     }
-    Ok(found)
 }
 
 fn count_session(

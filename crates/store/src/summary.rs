@@ -8,6 +8,7 @@ use annals_core::lens::{Message, Session};
 use rayon::prelude::*;
 
 use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::parallel;
 
 /// A session in numbers.
 #[derive(Debug, Clone)]
@@ -65,14 +66,12 @@ pub fn summarize(
     records: Vec<SessionRecord>,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Found<Vec<SessionSummary>>, ReadError> {
-    let read: Result<Vec<_>, ReadError> = records
-        .into_par_iter()
-        .map(|record| {
-            let summary = summarize_one(home, &record);
-            progress();
-            summary
-        })
-        .collect();
+    let summarize = |record: SessionRecord| {
+        let summary = summarize_one(home, &record);
+        progress();
+        summary
+    };
+    let read: Result<Vec<_>, ReadError> = parallel::run(|| records.into_par_iter().map(summarize).collect());
     let mut found: Found<Vec<SessionSummary>> = Found::default();
     for (summary, mut quarantined) in read? {
         found.value.push(summary);

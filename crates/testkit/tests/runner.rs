@@ -4,6 +4,8 @@
 
 #[path = "runner/client.rs"]
 mod client;
+#[path = "runner/documents.rs"]
+mod documents;
 #[path = "runner/model.rs"]
 mod model;
 #[cfg(target_os = "linux")]

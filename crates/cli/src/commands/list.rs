@@ -82,7 +82,7 @@ pub(crate) fn run(context: &Context, args: &ListArgs) -> CommandResult {
             SessionJson::new(session, children.get(session.id.as_str()).cloned().unwrap_or_default())
         });
         let mut output = context.plain_output();
-        output.json(&rows.collect::<Vec<_>>())?;
+        output.json_array(rows)?;
         output.finish()?;
     } else {
         let mut output = context.paged_output();

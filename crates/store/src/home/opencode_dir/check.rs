@@ -16,6 +16,7 @@ use super::read::{documents, list_sessions, read_document};
 use super::{OpencodeDir, Tree};
 use crate::check::{Problem, ProblemKind};
 use crate::home::{MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::parallel;
 use crate::query::SessionQuery;
 
 /// An answer without an end is taken for one that is being written until its session has rested this long.
@@ -31,15 +32,13 @@ impl OpencodeDir {
         let found = self.sessions(&SessionQuery::default())?;
         problems.extend(found.quarantined.into_iter().map(unreadable));
         let known: HashSet<SessionId> = found.value.iter().map(|record| record.id.clone()).collect();
-        let checked: Result<Vec<_>, ReadError> = found
-            .value
-            .par_iter()
-            .map(|record| {
-                let checked = self.check_session(record, &known, now);
-                progress();
-                checked
-            })
-            .collect();
+        let check = |record: &SessionRecord| {
+            let checked = self.check_session(record, &known, now);
+            progress();
+            checked
+        };
+        let checked: Result<Vec<_>, ReadError> =
+            parallel::run(|| found.value.par_iter().map(check).collect());
         problems.extend(checked?.into_iter().flatten());
         if let Some(tree) = self.flat_tree() {
             self.check_tree(&tree, &known, &mut problems)?;

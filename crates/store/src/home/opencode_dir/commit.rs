@@ -21,7 +21,7 @@ use super::layout::{Layout, flat_path};
 use super::read::locate;
 use super::{OpencodeDir, Root, Tree};
 use crate::home::{CommitError, ConflictKind, Reason, Receipt, Write};
-use crate::platform;
+use crate::{parallel, platform};
 
 /// How long a commit waits for another one.
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
@@ -292,14 +292,14 @@ impl Committer<'_> {
         // A file moved into a directory that a power cut takes away would go with it.
         self.sync_holders(made).map_err(at(&stage))?;
         // Syncing one file waits for the disk; syncing several at once lets the file system do it in one go.
-        journal.steps.par_iter().zip(changes).try_for_each(|(step, change)| {
-            match (journal.staged_path(step), &change.document) {
-                (Some(staged), Some(document)) => {
-                    self.stage(&staged, &step.path, document.bytes()).map_err(at(&step.path))
-                }
-                _ => Ok(()),
+        let stage_one = |(step, change): (&Step, &Change)| match (journal.staged_path(step), &change.document)
+        {
+            (Some(staged), Some(document)) => {
+                self.stage(&staged, &step.path, document.bytes()).map_err(at(&step.path))
             }
-        })?;
+            _ => Ok(()),
+        };
+        parallel::run(|| journal.steps.par_iter().zip(changes).try_for_each(stage_one))?;
         let draft = format!("{stage}/journal");
         let text = serde_json::to_vec_pretty(journal).map_err(|error| (draft.clone(), error.into()))?;
         self.stage(&draft, journal::JOURNAL, &text).map_err(at(&draft))?;
@@ -426,11 +426,12 @@ impl Committer<'_> {
     fn sync_holders(&self, paths: &[String]) -> io::Result<()> {
         let holders: BTreeSet<&str> =
             paths.iter().map(|path| path.rsplit_once('/').map_or(".", |(holder, _)| holder)).collect();
-        holders.into_par_iter().try_for_each(|holder| match platform::sync_dir(&self.files.dir, holder) {
+        let sync = |holder: &str| match platform::sync_dir(&self.files.dir, holder) {
             // Removed since, with all it held.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result,
-        })
+        };
+        parallel::run(|| holders.into_par_iter().try_for_each(sync))
     }
 }
 

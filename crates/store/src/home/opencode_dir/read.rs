@@ -14,6 +14,7 @@ use super::layout::{Layout, flat_path, stem};
 use super::{OpencodeDir, Tree};
 use crate::check::Problem;
 use crate::home::{Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want};
+use crate::parallel;
 use crate::query::SessionQuery;
 
 /// Message documents of one session are kept between sorting and visiting up to this size; beyond it they are read
@@ -48,11 +49,11 @@ impl Read for OpencodeDir {
         for tree in self.trees() {
             let mut records: Found<Vec<SessionRecord>> = Found::default();
             let located = list_sessions(&tree, query, &mut records.quarantined)?;
-            let read: Vec<_> = located
-                .into_par_iter()
-                .filter(|located| !seen.contains(&located.session))
-                .map(|located| self.read_session(&tree, located))
-                .collect();
+            let unseen =
+                located.into_iter().filter(|located| !seen.contains(&located.session)).collect::<Vec<_>>();
+            let read: Vec<_> = parallel::run(|| {
+                unseen.into_par_iter().map(|located| self.read_session(&tree, located)).collect()
+            });
             for read in read {
                 records.take(read, Vec::push);
             }
@@ -98,9 +99,9 @@ impl Read for OpencodeDir {
             let mut tries = 0;
             let records = loop {
                 let records: Vec<_> = match want {
-                    Want::Parts if batch.len() > 4 => {
+                    Want::Parts if batch.len() > 4 => parallel::run(|| {
                         batch.par_iter_mut().map(|pending| complete(&tree, session, pending, want)).collect()
-                    }
+                    }),
                     _ => batch.iter_mut().map(|pending| complete(&tree, session, pending, want)).collect(),
                 };
                 // A message with its parts is what one transaction left, not a mixture of two. Against writers that
@@ -186,6 +187,12 @@ impl Read for OpencodeDir {
     }
 
     fn extent(&self) -> Result<Extent, ReadError> {
+        parallel::run(|| self.measure_all())
+    }
+}
+
+impl OpencodeDir {
+    fn measure_all(&self) -> Result<Extent, ReadError> {
         let mut extent = Extent::default();
         for tree in self.trees() {
             match tree.layout {
