@@ -1,6 +1,6 @@
 //! A store for coding-agent conversations, in OpenCode's own format.
 //!
-//! A [home](home) is a place where sessions live. [`open()`] one, ask it ([`home::Read`]), change it ([`home::Write`]).
+//! A [`home`] is a place where sessions live. [`open()`] one, ask it ([`home::Read`]), change it ([`home::Write`]).
 //! Documents are kept byte for byte; [`model`] has the lenses through which they are read and from which new ones are
 //! written.
 //!

@@ -2,7 +2,7 @@
 
 use super::{FileDiff, Json, Lens, lens};
 use crate::id::Millis;
-use crate::json::{Node, Text};
+use crate::json::{JsWriter, Node, Text, ToJs};
 
 /// A message of either role.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +36,15 @@ impl<'a> Message<'a> {
 impl Default for Message<'_> {
     fn default() -> Self {
         Message::Other(Box::default())
+    }
+}
+
+impl ToJs for Message<'_> {
+    fn write_js(&self, writer: &mut JsWriter) {
+        match self {
+            Message::User(user) => user.write_js(writer),
+            Message::Assistant(other) | Message::Other(other) => other.write_js(writer),
+        }
     }
 }
 

@@ -58,3 +58,35 @@ fn the_sessions_are_those_the_real_server_lists() {
         assert_eq!(found.value.len() as u64, counts["sessions"].as_u64().unwrap(), "{name}");
     }
 }
+
+/// Lenses know every field that OpenCode writes, and its order: a document looked at and written again is the same text.
+#[test]
+fn lenses_know_every_field_and_its_order() {
+    use annals::model::lens::{FileDiff, Message, Part, Project, Session, Todo};
+    for name in Fixture::FLAT {
+        let fixture = Fixture::unpack(name);
+        let mut n_documents = 0;
+        for path in fixture.stored_files() {
+            let Ok(document) = Document::parse(std::fs::read(&path).unwrap()) else { continue };
+            let kind =
+                path.strip_prefix(fixture.home().join("storage")).unwrap().components().next().unwrap();
+            let again = match kind.as_os_str().to_str().unwrap() {
+                "project" => Document::new(&document.lens::<Project<'_>>()),
+                "session" => Document::new(&document.lens::<Session<'_>>()),
+                "message" => Document::new(&document.lens::<Message<'_>>()),
+                "part" => Document::new(&document.lens::<Part<'_>>()),
+                "todo" => Document::new(&document.lens::<Vec<Todo<'_>>>()),
+                "session_diff" => Document::new(&document.lens::<Vec<FileDiff<'_>>>()),
+                _ => continue,
+            };
+            n_documents += 1;
+            // Fields of projects and sessions that were set later stand where they were first set.
+            if ["project", "session"].contains(&kind.as_os_str().to_str().unwrap()) {
+                assert!(annals::model::json::same_value(again.root(), document.root()), "{}", path.display());
+            } else {
+                assert_eq!(again.text(), document.text(), "{}", path.display());
+            }
+        }
+        assert!(n_documents > 1900, "{n_documents}");
+    }
+}
