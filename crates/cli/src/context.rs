@@ -157,32 +157,31 @@ impl Context {
     /// The projects that a word on the command line means.
     fn projects(&self, homes: &dyn Read, wanted: &str) -> Result<Vec<ProjectId>, CliError> {
         let records = homes.projects()?.value;
+        let recorded: Vec<ProjectId> =
+            records.iter().filter_map(|record| record.key.project().cloned()).collect();
+        let directory = self.current_dir.join(wanted);
+        let directory = directory.canonicalize().unwrap_or(directory);
+        let is_path = wanted.contains(std::path::is_separator) || wanted == "." || wanted == "..";
+        if is_path && directory.is_dir() {
+            let identity = annals::project::identify(&directory, Path::new("git")).map_err(CliError::new)?;
+            return Ok(vec![identity.id]);
+        }
+        let by_path = directory.display().to_string();
+        let wanted_form = if is_path { &by_path } else { wanted };
+        let found = annals::find::projects(&records, &recorded, wanted_form);
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        // Not every project with sessions has a record.
         let mut known: Vec<ProjectId> = homes
             .sessions(&SessionQuery::default())?
             .value
             .into_iter()
             .map(|record| record.project)
             .collect();
-        known.extend(records.iter().filter_map(|record| match &record.key {
-            annals::model::Key::Project(project) => Some(project.clone()),
-            _ => None,
-        }));
         known.sort();
         known.dedup();
-        let is_path = wanted.contains(std::path::is_separator) || wanted == "." || wanted == "..";
-        if !is_path {
-            let found = annals::find::projects(&records, &known, wanted);
-            if !found.is_empty() {
-                return Ok(found);
-            }
-        }
-        let directory = self.current_dir.join(wanted);
-        let directory = directory.canonicalize().unwrap_or(directory);
-        if is_path && directory.is_dir() {
-            let identity = annals::project::identify(&directory, Path::new("git")).map_err(CliError::new)?;
-            return Ok(vec![identity.id]);
-        }
-        let found = annals::find::projects(&records, &known, &directory.display().to_string());
+        let found = annals::find::projects(&[], &known, wanted_form);
         if !found.is_empty() {
             return Ok(found);
         }

@@ -51,6 +51,8 @@ pub(crate) struct Transcript<'a> {
     reverted_from: Option<String>,
     /// Whether the last thing printed was a call of one line: the next one follows without a gap.
     after_short_call: bool,
+    /// The day of the last prompt: the next one names its own only if it differs.
+    day: Option<i64>,
 }
 
 /// What has happened since the last prompt.
@@ -93,6 +95,8 @@ impl<'a> Transcript<'a> {
         if let Some(url) = session.share.and_then(|share| share.url).filter(|url| !url.is_empty()) {
             output.line(paint.dim(format!("shared at {}", one_line(&url.to_str()))))?;
         }
+        // The head names the day of the last use; prompts of that day need not.
+        let day = time.updated.map(|updated| clock.day(updated));
         let reverted_from = session.revert.and_then(|revert| revert.message_id).map(|id| id.to_string());
         Ok(Transcript {
             output,
@@ -103,6 +107,7 @@ impl<'a> Transcript<'a> {
             n_turns: 0,
             reverted_from,
             after_short_call: false,
+            day,
         })
     }
 
@@ -183,7 +188,13 @@ impl<'a> Transcript<'a> {
             let what = format!("+ {} added by OpenCode", count(n_synthetic, "text"));
             lines.push(paint.dim(what));
         }
-        let when = user.time.as_ref().and_then(|time| time.created).map(|created| self.clock.time(created));
+        let when = user.time.as_ref().and_then(|time| time.created).map(|created| {
+            let day = self.clock.day(created);
+            match self.day.replace(day) == Some(day) {
+                true => self.clock.time(created),
+                false => format!("{} {}", self.clock.date(created), self.clock.time(created)),
+            }
+        });
         let agent =
             user.agent.as_ref().map(|agent| format!("to {}", one_line(&agent.to_str()))).unwrap_or_default();
         let head = format!("{}. You {agent}", self.n_turns);

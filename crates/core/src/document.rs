@@ -194,6 +194,14 @@ impl Key {
         }
     }
 
+    /// The project, of keys that name one.
+    pub fn project(&self) -> Option<&ProjectId> {
+        match self {
+            Key::Project(project) | Key::Session(project, _) => Some(project),
+            _ => None,
+        }
+    }
+
     /// What the entity is called.
     pub fn noun(&self) -> &'static str {
         match self {

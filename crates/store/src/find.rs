@@ -89,7 +89,7 @@ pub fn projects(records: &[Stored], known: &[ProjectId], wanted: &str) -> Vec<Pr
     }
     let matching = |fits: &dyn Fn(&Project<'_>) -> bool| -> Vec<ProjectId> {
         let fitting = records.iter().filter(|record| fits(&record.document.lens()));
-        fitting.filter_map(|record| ProjectId::parse(stem(&record.place)).ok()).collect()
+        fitting.filter_map(|record| record.key.project().cloned()).collect()
     };
     let path = wanted.trim_end_matches('/');
     let has_path = |project: &Project<'_>| {
@@ -114,9 +114,4 @@ pub fn projects(records: &[Stored], known: &[ProjectId], wanted: &str) -> Vec<Pr
 pub fn updated(record: &SessionRecord) -> annals_core::Millis {
     let time = record.stored.document.lens::<Session<'_>>().time.unwrap_or_default();
     time.updated.or(time.created).unwrap_or(0)
-}
-
-fn stem(place: &str) -> &str {
-    let name = place.rsplit('/').next().unwrap_or(place);
-    name.strip_suffix(".json").unwrap_or(name)
 }

@@ -51,7 +51,9 @@ impl Write for OpencodeDir {
             changes => committer.commit_all(reason, changes, found)?,
         }
         for change in &changes {
-            if let Change { key: Key::Session(_, session), document: None, .. } = change {
+            if let Change { key: Key::Session(_, session), document: None, .. } = change
+                && locate(&root.tree(), session).is_ok_and(|left| left.is_empty())
+            {
                 self.remove_older_copies(session);
             }
         }
