@@ -2,6 +2,7 @@
 //!
 //! Pure: no input or output, no clock, no randomness. Everything that touches a disk is in the crate `annals`.
 
+pub mod arrange;
 pub mod call;
 pub mod change;
 pub mod document;

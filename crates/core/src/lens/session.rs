@@ -1,6 +1,6 @@
 //! The session document (OpenCode's `Session.Info`).
 
-use super::{FileDiff, Json, lens};
+use super::{FileDiff, Json, Tokens, lens};
 use crate::id::Millis;
 use crate::json::Text;
 
@@ -33,6 +33,30 @@ lens! {
         revert "revert": Revert<'a>,
         /// Free-form, since 1.15.
         metadata "metadata": Json<'a>,
+        /// Workspace, since 1.2.16.
+        workspace_id "workspaceID": Text<'a>,
+        /// Directory relative to the working tree, since 1.14.29.
+        path "path": Text<'a>,
+        /// Agent of the last prompt, since 1.14.34.
+        agent "agent": Text<'a>,
+        /// Model of the last prompt, since 1.14.34.
+        model "model": SessionModel<'a>,
+        /// US dollars, since 1.14.49.
+        cost "cost": f64,
+        /// Tokens, since 1.14.49.
+        tokens "tokens": Tokens,
+    }
+}
+
+lens! {
+    /// The model of a session's last prompt.
+    pub struct SessionModel<'a> {
+        /// Model.
+        id "id": Text<'a>,
+        /// Provider.
+        provider_id "providerID": Text<'a>,
+        /// Variant.
+        variant "variant": Text<'a>,
     }
 }
 

@@ -1,0 +1,171 @@
+//! The two forms in which OpenCode keeps the same documents: files until 1.1, rows since 1.2.
+//!
+//! | | file | row |
+//! |---|---|---|
+//! | message, part | ids first, then the fields | the fields as `data`, ids in columns |
+//! | session | creation order, later fields appended | columns; the object is rebuilt from them |
+//! | layout | indented | compact |
+
+use crate::document::{Document, Key};
+use crate::json::{JsWriter, JsonError, Node, Style, Text, ToJs};
+
+/// The ids that stand in columns beside the `data` of a row.
+fn column_ids(key: &Key) -> Vec<(&'static str, &str)> {
+    match key {
+        Key::Message(session, message) => vec![("id", message.as_str()), ("sessionID", session.as_str())],
+        Key::Part(session, message, part) => {
+            vec![("id", part.as_str()), ("sessionID", session.as_str()), ("messageID", message.as_str())]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The `data` of a message's or part's row: the document without its ids, as `JSON.stringify` writes it.
+pub fn row_data(key: &Key, document: &Document) -> Vec<u8> {
+    let ids = column_ids(key);
+    JsWriter::document(Style::Compact, &Without { node: document.root(), keys: &ids })
+}
+
+/// The document of a message or part, rebuilt from its row: `{...data, id, sessionID, messageID}`.
+pub fn from_row(key: &Key, data: Vec<u8>) -> Result<Document, JsonError> {
+    let document = Document::parse(data)?;
+    let root = document.root();
+    let ids = column_ids(key);
+    if root.kind() != crate::json::Kind::Object || ids.iter().any(|(name, _)| root.get(name).is_some()) {
+        // JavaScript's spread keeps the place of a field that is there already, and so does an edit.
+        return Ok(ids
+            .into_iter()
+            .fold(document, |document, (name, id)| document.with(&[name], id).unwrap_or(document)));
+    }
+    let is_empty = root.members().next().is_none();
+    let text = document.text().trim_end();
+    let mut rebuilt = text.as_bytes()[..text.len() - 1].to_vec();
+    for (n, (name, id)) in ids.into_iter().enumerate() {
+        // Ids are letters, digits and `_`, so they need no escapes.
+        let comma = if n == 0 && is_empty { "" } else { "," };
+        rebuilt.extend_from_slice(format!("{comma}\"{name}\":\"{id}\"").as_bytes());
+    }
+    rebuilt.push(b'}');
+    Document::parse(rebuilt)
+}
+
+/// Fields of a session that later versions keep and that follow from its messages and its directory.
+const DERIVED: [&str; 5] = ["path", "agent", "model", "cost", "tokens"];
+
+/// The order in which the JSON era creates the fields of a session; all others follow.
+const SESSION_ORDER: [&str; 9] =
+    ["id", "slug", "version", "projectID", "directory", "parentID", "title", "permission", "time"];
+
+/// The document as a file of the JSON era would hold it. One that has that form already is returned as it is.
+pub fn for_file(key: &Key, document: &Document) -> Result<Document, JsonError> {
+    let root = document.root();
+    let position = |name: &str| root.members().position(|(key, _)| key == name);
+    let order: &[&str] = match key {
+        Key::Message(..) => &["id", "sessionID"],
+        Key::Part(..) => &["id", "sessionID", "messageID"],
+        Key::Session(..) => &SESSION_ORDER,
+        _ => return Ok(document.clone()),
+    };
+    let is_file = match key {
+        // Files name the version before the project, rows after the title.
+        Key::Session(..) => position("version") < position("title") || position("version").is_none(),
+        _ => position("id") == Some(0),
+    };
+    if is_file {
+        return Ok(document.clone());
+    }
+    let dropped: &[&str] = if matches!(key, Key::Session(..)) { &DERIVED } else { &[] };
+    Document::written(Style::Pretty, &Ordered { node: root, first: order, dropped })
+}
+
+/// An object without some of its members.
+struct Without<'a> {
+    node: Node<'a>,
+    keys: &'a [(&'static str, &'a str)],
+}
+
+impl ToJs for Without<'_> {
+    fn write_js(&self, writer: &mut JsWriter) {
+        let kept = |key: &Text<'_>| !self.keys.iter().any(|(name, _)| key == *name);
+        writer.node_filtered(self.node, &kept);
+    }
+}
+
+/// An object with some members first and some left out.
+struct Ordered<'a> {
+    node: Node<'a>,
+    first: &'a [&'a str],
+    dropped: &'a [&'a str],
+}
+
+impl ToJs for Ordered<'_> {
+    fn write_js(&self, writer: &mut JsWriter) {
+        writer.object(|writer| {
+            for name in self.first {
+                writer.member(name, &self.node.get(name));
+            }
+            for (name, value) in self.node.members() {
+                let name = name.to_str();
+                if !self.first.contains(&&*name) && !self.dropped.contains(&&*name) {
+                    writer.member(&name, &value);
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{MessageId, PartId, ProjectId, SessionId};
+
+    fn part_key() -> Key {
+        let (session, message, part) =
+            (SessionId::parse("ses_1"), MessageId::parse("msg_1"), PartId::parse("prt_1"));
+        Key::Part(session.unwrap(), message.unwrap(), part.unwrap())
+    }
+
+    fn parse(text: &str) -> Document {
+        Document::parse(text.as_bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_part_goes_into_a_row_and_back() {
+        let file = "{\n  \"id\": \"prt_1\",\n  \"sessionID\": \"ses_1\",\n  \"messageID\": \"msg_1\",\n  \"type\": \"text\",\n  \"text\": \"\\ud83d é\"\n}";
+        let data = row_data(&part_key(), &parse(file));
+        assert_eq!(String::from_utf8_lossy(&data), r#"{"type":"text","text":"\ud83d é"}"#);
+        let rebuilt = from_row(&part_key(), data).unwrap();
+        assert_eq!(
+            rebuilt.text(),
+            r#"{"type":"text","text":"\ud83d é","id":"prt_1","sessionID":"ses_1","messageID":"msg_1"}"#
+        );
+        assert_eq!(for_file(&part_key(), &rebuilt).unwrap().text(), file);
+    }
+
+    #[test]
+    fn ids_inside_the_data_give_way_to_the_columns() {
+        let rebuilt =
+            from_row(&part_key(), br#"{"id":"prt_9","type":"text","messageID":"msg_9"}"#.to_vec()).unwrap();
+        assert_eq!(rebuilt.text(), r#"{"id":"prt_1","type":"text","messageID":"msg_1","sessionID":"ses_1"}"#);
+        assert_eq!(
+            from_row(&part_key(), b"{}".to_vec()).unwrap().text(),
+            r#"{"id":"prt_1","sessionID":"ses_1","messageID":"msg_1"}"#
+        );
+        assert_eq!(from_row(&part_key(), b"[1]".to_vec()).unwrap().text(), "[1]");
+        assert!(from_row(&part_key(), b"{".to_vec()).is_err());
+    }
+
+    #[test]
+    fn a_session_goes_back_to_the_order_of_its_file() {
+        let key = Key::Session(ProjectId::global(), SessionId::parse("ses_1").unwrap());
+        let row = r#"{"id":"ses_1","slug":"a-b","projectID":"global","directory":"/d","path":"","title":"T","agent":"build","version":"1.1.65","summary":{"additions":0,"deletions":0,"files":0},"cost":1,"tokens":{},"permission":[],"time":{"created":1,"updated":2}}"#;
+        let file = for_file(&key, &parse(row)).unwrap();
+        let keys: Vec<String> = file.root().members().map(|(key, _)| key.to_string()).collect();
+        assert_eq!(
+            keys,
+            ["id", "slug", "version", "projectID", "directory", "title", "permission", "time", "summary"]
+        );
+        let original = parse("{\"id\":\"ses_1\",\"version\":\"1\",\"title\":\"T\",\"plugin\":1}");
+        assert_eq!(for_file(&key, &original).unwrap(), original);
+    }
+}
