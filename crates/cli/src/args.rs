@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    archive, check, completions, demo, export, import, list, man, rename, rm, show, stats, todo, tree,
+    archive, check, completions, copy, demo, export, import, list, man, rename, rm, show, stats, todo, tree,
 };
 use crate::output::ColorChoice;
 
@@ -34,7 +34,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Work on this home instead of the user's OpenCode directory; several can be given for reading
+    /// Work on this OpenCode directory or database instead of the user's; several can be given for reading
     #[arg(long, global = true, value_name = "PATH", env = "ANNALS_HOME", hide_env_values = true)]
     pub(crate) home: Vec<String>,
     /// Print machine-readable output (see docs/json.md)
@@ -63,6 +63,7 @@ pub(crate) enum Command {
     Stats(stats::StatsArgs),
     Export(export::ExportArgs),
     Import(import::ImportArgs),
+    Copy(copy::CopyArgs),
     Todo(todo::TodoArgs),
     Check(check::CheckArgs),
     Rename(rename::RenameArgs),

@@ -3,6 +3,7 @@
 pub(crate) mod archive;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod copy;
 pub(crate) mod demo;
 pub(crate) mod export;
 pub(crate) mod import;

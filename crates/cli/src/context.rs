@@ -24,6 +24,7 @@ pub(crate) struct Context {
     pub(crate) current_dir: PathBuf,
     homes: Vec<String>,
     data_directory: Option<PathBuf>,
+    opencode_db: Option<PathBuf>,
     output: OutputOptions,
 }
 
@@ -41,6 +42,7 @@ impl Context {
             current_dir,
             homes: global.home.clone(),
             data_directory: open::data_directory(variable("XDG_DATA_HOME").as_deref(), home.as_deref()),
+            opencode_db: variable("OPENCODE_DB"),
             output: OutputOptions { color: global.color, pager: !global.no_pager },
         })
     }
@@ -87,16 +89,10 @@ impl Context {
     pub(crate) fn open(&self) -> Result<Homes, CliError> {
         let mut homes: Vec<Box<dyn Write>> = Vec::new();
         for url in &self.homes {
-            homes.push(open::open(url)?);
+            homes.extend(open::open_all(url)?);
         }
         if homes.is_empty() {
-            let data = self.default_directory()?;
-            match open::discover(&data) {
-                Discovered { directory: Some(directory), .. } => {
-                    homes.push(open::open(&directory.display().to_string())?);
-                }
-                Discovered { databases, .. } => return Err(self.nothing_found(&data, &databases)),
-            }
+            homes = self.open_default()?;
         }
         if self.verbose {
             for home in &homes {
@@ -106,12 +102,51 @@ impl Context {
         Ok(Homes(homes))
     }
 
-    /// The home to write new sessions to.
+    /// Everything in the user's data directory, and the database that `OPENCODE_DB` names.
+    fn open_default(&self) -> Result<Vec<Box<dyn Write>>, CliError> {
+        let data = self.default_directory()?;
+        let Discovered { directory, mut databases } = open::discover(&data);
+        if let Some(named) = self.opencode_db.as_deref().map(|named| data.join(named))
+            && named.is_file()
+        {
+            databases.retain(|path| *path != named);
+            databases.insert(0, named);
+        }
+        if databases.is_empty() && directory.is_none() {
+            let error = CliError::new(format!("no OpenCode sessions in {}", data.display()));
+            return Err(
+                error.hint("`--home PATH` names another place; `annals demo` shows annals on a sample")
+            );
+        }
+        let mut homes = Vec::new();
+        let mut refused: Option<CliError> = None;
+        for path in databases.iter().chain(&directory) {
+            match open::open(&path.display().to_string()) {
+                Ok(home) => homes.push(home),
+                // One that cannot be opened does not hide the others.
+                Err(error) => {
+                    self.note(&format!("warning: {error}"));
+                    refused = refused.or(Some(error.into()));
+                }
+            }
+        }
+        match refused {
+            Some(error) if homes.is_empty() => Err(error),
+            _ => Ok(homes),
+        }
+    }
+
+    /// The home to write new sessions to: of a data directory with a database the database, for that is what its OpenCode
+    /// reads.
     pub(crate) fn target(&self) -> Result<String, CliError> {
-        match &self.homes[..] {
-            [] => Ok(self.default_directory()?.display().to_string()),
-            [one] => Ok(one.clone()),
-            _ => Err(CliError::usage("this command works on one home; give `--home` once")),
+        let path = match &self.homes[..] {
+            [] => self.default_directory()?.display().to_string(),
+            [one] => one.clone(),
+            _ => return Err(CliError::usage("this command works on one home; give `--home` once")),
+        };
+        match open::discover(&open::path_of(&path)?).databases.first() {
+            Some(database) => Ok(database.display().to_string()),
+            None => Ok(path),
         }
     }
 
@@ -120,17 +155,6 @@ impl Context {
             CliError::new("neither XDG_DATA_HOME nor HOME is set, so OpenCode's directory cannot be found")
                 .hint("give it with `--home`")
         })
-    }
-
-    fn nothing_found(&self, data: &Path, databases: &[PathBuf]) -> CliError {
-        let error = match databases {
-            [] => CliError::new(format!("no OpenCode sessions in {}", data.display())),
-            [database, ..] => CliError::new(format!(
-                "{} is a database of OpenCode 1.2 or later; this version of annals reads the directories of OpenCode through 1.1.65",
-                database.display()
-            )),
-        };
-        error.hint("`--home PATH` names another place; `annals demo` shows annals on a sample")
     }
 
     /// Turns filters into a query over the homes.
@@ -228,6 +252,10 @@ impl Homes {
 
     pub(crate) fn each(&self) -> impl Iterator<Item = &dyn Write> {
         self.0.iter().map(|home| &**home)
+    }
+
+    pub(crate) fn into_homes(self) -> Vec<Box<dyn Write>> {
+        self.0
     }
 
     /// The home that a session was read from.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use annals::find::FindError;
+use annals::home::opencode_db::OpenDbError;
 use annals::home::opencode_dir::OpenDirError;
 use annals::home::{CommitError, Quarantined, ReadError};
 use annals::import::ImportError;
@@ -93,7 +94,15 @@ impl From<OpenError> for CliError {
             ),
             OpenError::Dir(OpenDirError::NotAHome { .. }) => message
                 .hint("give the directory that holds `storage/`; `annals demo` makes one to try things on"),
-            OpenError::File { .. } => message.hint("give the directory beside it that holds `storage/`"),
+            OpenError::Db(OpenDbError::NotFound { .. }) => message
+                .hint("`--home` takes the path of an OpenCode data directory or of an `opencode.db`"),
+            OpenError::Db(OpenDbError::OnlyLog { .. }) => message
+                .hint("nothing was touched: do not start OpenCode here, it would remove the log. Put the main file back from a backup, then try again"),
+            OpenError::Db(OpenDbError::NotADatabase { .. } | OpenDbError::NotOpencode { .. }) => {
+                message.hint("give an OpenCode data directory, usually ~/.local/share/opencode, or an `opencode.db`")
+            }
+            OpenError::Db(OpenDbError::Damaged { .. }) => message
+                .hint("nothing was touched; restore the file from a backup, or try sqlite3's `.recover` on a copy"),
             _ => message,
         }
     }
@@ -132,7 +141,11 @@ impl From<CommitError> for CliError {
                 message.hint("the change is safe on the disk; any annals command finishes it once the cause is gone")
             }
             CommitError::Unsupported(_) => message
-                .hint("take it over first: `annals export SESSION --format jsonl -o FILE`, then `annals import FILE`"),
+                .hint("copy it first: `annals copy --from HERE --to NEW`, where NEW is a directory or ends in `.db`"),
+            CommitError::UnknownSchema { .. } => {
+                message.hint("nothing was changed; a newer annals may know it, and reading works")
+            }
+            CommitError::Refused { .. } => message.hint("nothing was changed"),
             _ => message,
         }
     }

@@ -52,6 +52,7 @@ fn run(cli: Cli) -> CommandResult {
         Some(Command::Stats(args)) => commands::stats::run(&context, &args),
         Some(Command::Export(args)) => commands::export::run(&context, &args),
         Some(Command::Import(args)) => commands::import::run(&context, &args),
+        Some(Command::Copy(args)) => commands::copy::run(&context, &args),
         Some(Command::Todo(args)) => commands::todo::run(&context, &args),
         Some(Command::Check(args)) => commands::check::run(&context, &args),
         Some(Command::Rename(args)) => commands::rename::run(&context, &args),

@@ -6,8 +6,9 @@
 //! | session | creation order, later fields appended | columns; the object is rebuilt from them |
 //! | layout | indented | compact |
 
+use crate::complete;
 use crate::document::{Document, Key};
-use crate::json::{JsWriter, JsonError, Node, Style, Text, ToJs};
+use crate::json::{JsWriter, JsonError, Kind, Node, Style, Text, ToJs, same_value};
 
 /// The ids that stand in columns beside the `data` of a row.
 fn column_ids(key: &Key) -> Vec<(&'static str, &str)> {
@@ -31,7 +32,7 @@ pub fn from_row(key: &Key, data: Vec<u8>) -> Result<Document, JsonError> {
     let document = Document::parse(data)?;
     let root = document.root();
     let ids = column_ids(key);
-    if root.kind() != crate::json::Kind::Object || ids.iter().any(|(name, _)| root.get(name).is_some()) {
+    if root.kind() != Kind::Object || ids.iter().any(|(name, _)| root.get(name).is_some()) {
         // JavaScript's spread keeps the place of a field that is there already, and so does an edit.
         return Ok(ids
             .into_iter()
@@ -56,26 +57,119 @@ const DERIVED: [&str; 5] = ["path", "agent", "model", "cost", "tokens"];
 const SESSION_ORDER: [&str; 9] =
     ["id", "slug", "version", "projectID", "directory", "parentID", "title", "permission", "time"];
 
+/// The same of a project.
+const PROJECT_ORDER: [&str; 5] = ["id", "worktree", "vcs", "sandboxes", "time"];
+
 /// The document as a file of the JSON era would hold it. One that has that form already is returned as it is.
 pub fn for_file(key: &Key, document: &Document) -> Result<Document, JsonError> {
     let root = document.root();
     let position = |name: &str| root.members().position(|(key, _)| key == name);
-    let order: &[&str] = match key {
-        Key::Message(..) => &["id", "sessionID"],
-        Key::Part(..) => &["id", "sessionID", "messageID"],
-        Key::Session(..) => &SESSION_ORDER,
+    let (order, is_file): (&[&str], bool) = match key {
+        Key::Message(..) => (&["id", "sessionID"], position("id") == Some(0)),
+        Key::Part(..) => (&["id", "sessionID", "messageID"], position("id") == Some(0)),
+        // Files name the version before the title, rows after it.
+        Key::Session(..) => {
+            (&SESSION_ORDER, position("version").is_none() || position("version") < position("title"))
+        }
+        Key::Project(_) => {
+            (&PROJECT_ORDER, position("sandboxes").is_none() || position("sandboxes") < position("time"))
+        }
+        Key::Share(_) => (&["id", "url", "secret"], position("url") < position("secret")),
+        Key::Todo(_) => return todo_for_file(document),
         _ => return Ok(document.clone()),
-    };
-    let is_file = match key {
-        // Files name the version before the project, rows after the title.
-        Key::Session(..) => position("version") < position("title") || position("version").is_none(),
-        _ => position("id") == Some(0),
     };
     if is_file {
         return Ok(document.clone());
     }
-    let dropped: &[&str] = if matches!(key, Key::Session(..)) { &DERIVED } else { &[] };
+    let dropped: &[&str] =
+        if matches!(key, Key::Session(..)) && is_of_json_era(root) { &DERIVED } else { &[] };
     Document::written(Style::Pretty, &Ordered { node: root, first: order, dropped })
+}
+
+/// Whether a session was made by an OpenCode that kept files. What later versions derive was not in its document, so it
+/// is not kept in one.
+fn is_of_json_era(session: Node<'_>) -> bool {
+    let Some(version) = session.get("version").and_then(Node::as_text) else { return true };
+    let version = version.to_str();
+    let mut numbers = version.split(['.', '-']).map(|number| number.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) => (major, minor) < (1, 2),
+        _ => false,
+    }
+}
+
+/// A todo list whose items have ids. Rows hold none, so they are numbered, as OpenCode's model does.
+fn todo_for_file(document: &Document) -> Result<Document, JsonError> {
+    let is_file = document.root().items().all(|item| item.get("id").is_some());
+    if is_file { Ok(document.clone()) } else { Document::written(Style::Pretty, &Numbered(document.root())) }
+}
+
+struct Numbered<'a>(Node<'a>);
+
+impl ToJs for Numbered<'_> {
+    fn write_js(&self, writer: &mut JsWriter) {
+        writer.array(|writer| {
+            for (n, item) in self.0.items().enumerate() {
+                writer.next_item();
+                if item.kind() != Kind::Object || item.get("id").is_some() {
+                    writer.node(item);
+                    continue;
+                }
+                writer.object(|writer| {
+                    item.members().for_each(|(name, value)| writer.member(&name.to_str(), &value));
+                    writer.member("id", (n + 1).to_string().as_str());
+                });
+            }
+        });
+    }
+}
+
+/// Whether two documents of one key say the same, as far as either form can hold it.
+pub fn is_same(key: &Key, a: &Document, b: &Document) -> bool {
+    if a == b || same_value(a.root(), b.root()) {
+        return true;
+    }
+    match key {
+        Key::Message(..) | Key::Part(..) => complete::covers(a, b) || complete::covers(b, a),
+        Key::Session(..) => session_covers(a.root(), b.root()) || session_covers(b.root(), a.root()),
+        Key::Todo(_) => {
+            const HELD: [&str; 3] = ["content", "status", "priority"];
+            let text = |item: Node<'_>, name: &str| {
+                item.get(name).and_then(Node::as_text).map(|text| text.to_string())
+            };
+            let same = |(a, b)| HELD.iter().all(|name| text(a, name) == text(b, name));
+            let (a, b) = (a.root(), b.root());
+            a.items().count() == b.items().count() && a.items().zip(b.items()).all(same)
+        }
+        _ => false,
+    }
+}
+
+/// Whether everything a session says is in another that may say more, of what follows from the rest or is empty. The
+/// project is left out: the same session may be filed differently.
+fn session_covers(more: Node<'_>, less: Node<'_>) -> bool {
+    let is_empty = |node: Node<'_>| {
+        node.is_null() || node.as_text().is_some_and(|text| text.is_empty()) || node.as_f64() == Some(0.0)
+    };
+    let is_covered = |(name, value): (Text<'_>, Node<'_>)| {
+        let name = name.to_str();
+        match (&*name, more.get(&name)) {
+            ("projectID", _) => true,
+            ("summary" | "share" | "time", Some(other)) if other.kind() == Kind::Object => {
+                value.members().all(|(name, value)| match other.get(&name.to_str()) {
+                    Some(other) => same_value(other, value) || (is_empty(other) && is_empty(value)),
+                    None => value.is_null(),
+                })
+            }
+            (_, Some(other)) => same_value(other, value),
+            (_, None) => is_empty(value),
+        }
+    };
+    let is_extra = |(name, value): (Text<'_>, Node<'_>)| {
+        let name = name.to_str();
+        less.get(&name).is_some() || DERIVED.contains(&&*name) || name == "directory" || is_empty(value)
+    };
+    less.members().all(is_covered) && more.members().all(is_extra)
 }
 
 /// An object without some of its members.

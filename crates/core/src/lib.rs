@@ -5,12 +5,14 @@
 pub mod arrange;
 pub mod call;
 pub mod change;
+pub mod complete;
 pub mod document;
 pub mod format;
 pub mod id;
 pub mod json;
 pub mod lens;
 pub mod render;
+pub mod second_store;
 pub mod usage;
 
 pub use change::{Change, Expected, Transaction};

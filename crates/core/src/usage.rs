@@ -1,6 +1,6 @@
 //! What conversations cost: money, tokens, calls.
 
-use crate::lens::{AssistantMessage, Tokens};
+use crate::lens::{AssistantMessage, Session, Tokens};
 
 /// Money and tokens, added up over messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -26,6 +26,14 @@ impl Usage {
             cost: number(message.cost),
             ..message.tokens.as_ref().map(Usage::of_tokens).unwrap_or_default()
         }
+    }
+
+    /// What a session says it took, as versions since 1.14.49 do. None where it says nothing, or nothing but zeros: then
+    /// its messages tell.
+    pub fn of_session(session: &Session<'_>) -> Option<Usage> {
+        let tokens = session.tokens.as_ref().map(Usage::of_tokens).unwrap_or_default();
+        let usage = Usage { cost: number(session.cost), ..tokens };
+        (usage != Usage::default()).then_some(usage)
     }
 
     fn of_tokens(tokens: &Tokens) -> Usage {
@@ -58,6 +66,17 @@ impl std::ops::AddAssign for Usage {
         self.reasoning += other.reasoning;
         self.cache_read += other.cache_read;
         self.cache_write += other.cache_write;
+    }
+}
+
+impl std::ops::SubAssign for Usage {
+    fn sub_assign(&mut self, other: Usage) {
+        self.cost -= other.cost;
+        self.input -= other.input;
+        self.output -= other.output;
+        self.reasoning -= other.reasoning;
+        self.cache_read -= other.cache_read;
+        self.cache_write -= other.cache_write;
     }
 }
 

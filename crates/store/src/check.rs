@@ -1,4 +1,17 @@
-//! What can be wrong with a home.
+//! What can be wrong with a home, and the checks that are the same in every home.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use annals_core::id::{MessageId, Millis, SessionId};
+use annals_core::json::Node;
+use annals_core::lens::{Message, Part, Session, ToolStatus};
+use annals_core::{Key, Stored};
+
+use crate::home::{MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
+
+/// An answer without an end is taken for one that is being written until its session has rested this long.
+const STILL_RUNNING: Millis = 10 * 60 * 1000;
 
 /// Something that is not as it should be.
 #[derive(Debug, Clone)]
@@ -43,6 +56,14 @@ pub enum ProblemKind {
     Leftover,
     /// A transaction that could not be finished.
     UnfinishedTransaction,
+    /// The database file is damaged.
+    Damaged,
+    /// A row refers to one that does not exist.
+    DanglingRow,
+    /// A column holds what makes OpenCode fail.
+    BadColumn,
+    /// A document lacks what the server of OpenCode 1.18 requires, so that it refuses the whole session.
+    Unservable,
 }
 
 impl ProblemKind {
@@ -62,13 +83,17 @@ impl ProblemKind {
             ProblemKind::UnfinishedMessage => "unfinished-message",
             ProblemKind::Leftover => "leftover",
             ProblemKind::UnfinishedTransaction => "unfinished-transaction",
+            ProblemKind::Damaged => "damaged",
+            ProblemKind::DanglingRow => "dangling-row",
+            ProblemKind::BadColumn => "bad-column",
+            ProblemKind::Unservable => "unservable",
         }
     }
 
     /// What would mend it.
     pub fn repair(self) -> &'static str {
         match self {
-            ProblemKind::Unreadable => "restore the file from a backup, or remove it",
+            ProblemKind::Unreadable => "restore it from a backup, or remove it",
             ProblemKind::OrphanParts | ProblemKind::OrphanMessages | ProblemKind::OrphanBeside => {
                 "remove it; nothing refers to it"
             }
@@ -82,6 +107,147 @@ impl ProblemKind {
             ProblemKind::UnfinishedMessage => "mark the answer as ended",
             ProblemKind::Leftover => "remove it",
             ProblemKind::UnfinishedTransaction => "make the home writable, then open it again",
+            ProblemKind::Damaged => {
+                "copy what can be read into a new database: `annals copy --from THIS --to NEW.db`"
+            }
+            ProblemKind::DanglingRow => "remove it; what it refers to is gone",
+            ProblemKind::BadColumn | ProblemKind::Unservable => {
+                "copy the session into a new database, which mends it: `annals copy --from THIS --to NEW.db`"
+            }
         }
+    }
+}
+
+/// What is wrong with one session, as far as its documents tell. `known` are all sessions of the home.
+pub(crate) fn check_session(
+    home: &dyn Read,
+    record: &SessionRecord,
+    known: &HashSet<SessionId>,
+    now: Millis,
+) -> Result<Vec<Problem>, ReadError> {
+    let mut problems = Vec::new();
+    let session = record.stored.document.lens::<Session<'_>>();
+    let mut add = |kind, stored: &Stored, detail: String| {
+        problems.push(Problem { kind, place: stored.place.clone(), id: Some(id_of(&stored.key)), detail });
+    };
+    check_ids(&record.stored, &mut add);
+    if let Some(named) = session.project_id.filter(|named| *named != record.project.as_str()) {
+        let detail = format!("filed under project {} but names {named}", record.project);
+        add(ProblemKind::ProjectMismatch, &record.stored, detail);
+    }
+    if let Some(parent) = &session.parent_id
+        && !SessionId::parse(&parent.to_str()).is_ok_and(|parent| known.contains(&parent))
+    {
+        add(
+            ProblemKind::MissingParent,
+            &record.stored,
+            format!("its parent session {parent} does not exist"),
+        );
+    }
+    let mut unreadables = Vec::new();
+    let mut last_activity = session.time.and_then(|time| time.updated).unwrap_or(0);
+    let mut open_ended: Vec<(ProblemKind, Stored, String)> = Vec::new();
+    let mut messages: HashSet<MessageId> = HashSet::new();
+    let mut answers: Vec<(Stored, String)> = Vec::new();
+    let unvisited = home.messages(record, Want::Parts, &mut |mut message| {
+        unreadables.append(&mut message.quarantined);
+        last_activity = last_activity.max(message.made);
+        check_ids(&message.stored, &mut add);
+        if let Key::Message(_, id) = &message.stored.key {
+            messages.insert(id.clone());
+        }
+        if let Message::Assistant(answer) = message.stored.document.lens::<Message<'_>>()
+            && let Some(parent) = answer.parent_id
+        {
+            answers.push((message.stored.clone(), parent.to_string()));
+        }
+        for part in &message.parts {
+            check_ids(part, &mut add);
+        }
+        open_ended.extend(unfinished(&message));
+        ControlFlow::Continue(())
+    })?;
+    for (stored, parent) in answers {
+        if !MessageId::parse(&parent).is_ok_and(|parent| messages.contains(&parent)) {
+            add(
+                ProblemKind::MissingParent,
+                &stored,
+                format!("the message it answers, {parent}, does not exist"),
+            );
+        }
+    }
+    if now - last_activity > STILL_RUNNING {
+        for (kind, stored, detail) in open_ended {
+            add(kind, &stored, detail);
+        }
+    }
+    problems.extend(unvisited.into_iter().chain(unreadables).map(unreadable));
+    Ok(problems)
+}
+
+/// What of a message has no end: itself, or tool calls in it.
+fn unfinished(message: &MessageRecord) -> Vec<(ProblemKind, Stored, String)> {
+    let mut found = Vec::new();
+    if let Message::Assistant(answer) = message.stored.document.lens::<Message<'_>>()
+        && answer.time.is_none_or(|time| time.completed.is_none())
+    {
+        let detail = "the answer was never ended; OpenCode was probably killed".to_owned();
+        found.push((ProblemKind::UnfinishedMessage, message.stored.clone(), detail));
+    }
+    for part in &message.parts {
+        if let Part::Tool(tool) = part.document.lens::<Part<'_>>()
+            && let Some(status @ (ToolStatus::Pending | ToolStatus::Running)) =
+                tool.state.and_then(|state| state.status())
+        {
+            let name = tool.tool.map(|tool| tool.to_string()).unwrap_or_default();
+            let status = if status == ToolStatus::Pending { "pending" } else { "running" };
+            found.push((
+                ProblemKind::StuckTool,
+                part.clone(),
+                format!("the call of `{name}` is still {status}"),
+            ));
+        }
+    }
+    found
+}
+
+/// Compares the ids inside a document with those of its path.
+fn check_ids(stored: &Stored, add: &mut impl FnMut(ProblemKind, &Stored, String)) {
+    let expected: Vec<(&str, &str)> = match &stored.key {
+        Key::Session(_, session) => vec![("id", session.as_str())],
+        Key::Message(session, message) => vec![("id", message.as_str()), ("sessionID", session.as_str())],
+        Key::Part(session, message, part) => {
+            vec![("id", part.as_str()), ("sessionID", session.as_str()), ("messageID", message.as_str())]
+        }
+        _ => Vec::new(),
+    };
+    let root = stored.document.root();
+    for (field, id) in expected {
+        if let Some(found) = root.get(field).and_then(Node::as_text)
+            && found != id
+        {
+            add(ProblemKind::IdMismatch, stored, format!("its `{field}` is {found}, its path says {id}"));
+        }
+    }
+}
+
+pub(crate) fn plural(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
+pub(crate) fn unreadable(quarantined: Quarantined) -> Problem {
+    Problem {
+        kind: ProblemKind::Unreadable,
+        place: quarantined.place,
+        id: quarantined.session.map(|session| session.to_string()),
+        detail: quarantined.reason.to_string(),
+    }
+}
+
+fn id_of(key: &Key) -> String {
+    match key {
+        Key::Message(_, message) => message.to_string(),
+        Key::Part(_, _, part) => part.to_string(),
+        key => key.session().map(ToString::to_string).unwrap_or_default(),
     }
 }

@@ -4,11 +4,13 @@ use std::ops::ControlFlow;
 
 use annals_core::id::{Millis, ProjectId, SessionId};
 use annals_core::json::JsonError;
-use annals_core::{Key, Stored, Transaction};
+use annals_core::{Document, Key, Stored, Transaction};
 
 use crate::check::Problem;
+use crate::project::IdentityRule;
 use crate::query::SessionQuery;
 
+pub mod opencode_db;
 pub mod opencode_dir;
 mod several;
 
@@ -52,6 +54,11 @@ pub trait Read: Send + Sync {
 
     /// How much there is, without reading it.
     fn extent(&self) -> Result<Extent, ReadError>;
+
+    /// What of the home is not read, in words: the tables of a later version, for instance.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// How much a home holds.
@@ -69,15 +76,48 @@ pub struct Extent {
 pub trait Write: Read {
     /// Makes all changes of a transaction, or none. When this returns without error they are on the disk.
     fn commit(&self, transaction: Transaction) -> Result<Receipt, CommitError>;
+
+    /// What the home would hold for a document of another home.
+    fn native(&self, key: &Key, document: Document) -> Native;
+
+    /// By which rule the OpenCode that uses this home tells projects apart.
+    fn identity_rule(&self) -> IdentityRule;
+}
+
+/// What a home would hold for a document.
+#[derive(Debug, Clone)]
+pub enum Native {
+    /// The document in the home's own form.
+    Held {
+        /// What it would say.
+        document: Document,
+        /// Members that the home has no place for.
+        lost: Vec<String>,
+    },
+    /// Nothing, which says the same: an empty todo list, where each item is a row.
+    Implied,
+    /// Nothing, because there is no place for it.
+    NotHeld,
 }
 
 /// What a commit did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Receipt {
     /// Documents written.
     pub written: usize,
     /// Documents deleted.
     pub deleted: usize,
+    /// Documents that were completed in writing, because the home's OpenCode requires what they lack.
+    pub completed: Vec<Completion>,
+}
+
+/// What was added to a document, or mended in it, when it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Completion {
+    /// Which document.
+    pub key: Key,
+    /// Paths of the members.
+    pub fields: Vec<String>,
 }
 
 /// What could be read, and what could not.
@@ -132,6 +172,9 @@ pub struct MessageRecord {
     pub n_parts: usize,
     /// Parts that could not be read.
     pub quarantined: Vec<Quarantined>,
+    /// Whether it comes from OpenCode's second transcript store, in the shape of the first. `opencode export` and
+    /// `opencode stats` do not see such messages.
+    pub converted: bool,
 }
 
 /// A document that could not be read, with its place and the reason.
@@ -148,7 +191,11 @@ pub struct Quarantined {
 impl Quarantined {
     /// The same, known to belong to a session.
     pub(crate) fn of(self, session: &SessionId) -> Quarantined {
-        Quarantined { session: Some(session.clone()), ..self }
+        self.of_session(Some(session))
+    }
+
+    pub(crate) fn of_session(self, session: Option<&SessionId>) -> Quarantined {
+        Quarantined { session: session.cloned(), ..self }
     }
 }
 
@@ -196,6 +243,12 @@ pub enum Reason {
     /// The operating system refused.
     #[error("{0}")]
     Refused(String),
+    /// The database is damaged where it is.
+    #[error("the database is damaged there ({0})")]
+    Damaged(String),
+    /// A column holds something that cannot be used.
+    #[error("{0}")]
+    Column(String),
 }
 
 /// A home could not be read at all.
@@ -209,6 +262,14 @@ pub enum ReadError {
         path: String,
         /// What the system said.
         source: std::io::Error,
+    },
+    /// SQLite refused something a home cannot do without.
+    #[error("cannot read {path}: {what}")]
+    Database {
+        /// The database.
+        path: String,
+        /// What SQLite said.
+        what: String,
     },
     /// What was asked for is unreadable.
     #[error("{0}")]
@@ -236,7 +297,7 @@ pub enum CommitError {
         what: ConflictKind,
     },
     /// Another process kept the home locked.
-    #[error("{path} is locked by another annals process")]
+    #[error("{path} is locked by another process")]
     Busy {
         /// The lock.
         path: String,
@@ -269,6 +330,26 @@ pub enum CommitError {
     /// This home, or this part of it, is only read.
     #[error("{0}")]
     Unsupported(String),
+    /// The database has a schema that is not known, so it is only read.
+    #[error("{path} has {found}; annals writes databases of OpenCode 1.2.0 to {supported}")]
+    UnknownSchema {
+        /// The database.
+        path: String,
+        /// What was found there.
+        found: String,
+        /// The newest version whose schema is known.
+        supported: &'static str,
+    },
+    /// The home cannot hold a document.
+    #[error("{key} cannot be stored: {what} ({place})")]
+    Refused {
+        /// Which document.
+        key: Box<Key>,
+        /// Where it would be.
+        place: String,
+        /// Why not.
+        what: String,
+    },
 }
 
 /// What happened to a document since it was read.
@@ -280,6 +361,8 @@ pub enum ConflictKind {
     Changed,
     /// It was deleted.
     Gone,
+    /// Its id is that of a document of another session.
+    Taken,
 }
 
 impl std::fmt::Display for ConflictKind {
@@ -288,6 +371,7 @@ impl std::fmt::Display for ConflictKind {
             ConflictKind::Exists => "exists already",
             ConflictKind::Changed => "was changed by someone else since it was read",
             ConflictKind::Gone => "was deleted by someone else since it was read",
+            ConflictKind::Taken => "has the id of a document of another session",
         })
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use annals_core::format::Imported;
 use annals_core::id::{Millis, ProjectId, SessionId};
 use annals_core::json::{Node, same_value};
-use annals_core::lens::{Message, Project, ProjectTime, Session};
+use annals_core::lens::{Message, Session};
 use annals_core::{Document, Key, Transaction};
 
 use crate::home::{CommitError, ReadError, Write};
@@ -185,14 +185,7 @@ fn project_records(documents: &[(Key, Document)], now: Millis) -> Vec<(ProjectId
             true => "/".to_owned(),
             false => root_of(session).or(directory).unwrap_or_else(|| "/".to_owned()),
         };
-        let record = Document::new(&Project {
-            id: Some(project.into()),
-            worktree: Some(worktree.as_str().into()),
-            vcs: (!project.is_global()).then_some("git".into()),
-            sandboxes: Some(Vec::new()),
-            time: Some(ProjectTime { created: Some(now), updated: Some(now), initialized: None }),
-            ..Project::default()
-        });
+        let record = crate::copy::new_project(project, Some(&worktree), now);
         records.push((project.clone(), record));
     }
     records

@@ -66,6 +66,7 @@
 #![warn(missing_docs)]
 
 pub mod check;
+pub mod copy;
 pub mod find;
 pub mod home;
 pub mod ids;
@@ -76,6 +77,7 @@ mod platform;
 pub mod project;
 pub mod query;
 pub mod remove;
+mod sqlite;
 pub mod stats;
 pub mod summary;
 

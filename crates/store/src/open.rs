@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::home::Write;
+use crate::home::opencode_db::{OpenDbError, OpencodeDb};
 use crate::home::opencode_dir::{OpenDirError, OpencodeDir};
 
 /// A home could not be opened.
@@ -12,14 +13,9 @@ pub enum OpenError {
     /// It is a directory, but not one of OpenCode's.
     #[error(transparent)]
     Dir(#[from] OpenDirError),
-    /// It is a file.
-    #[error(
-        "{path} is a file; this version of annals opens OpenCode's directories (through 1.1.65), not its databases"
-    )]
-    File {
-        /// The path.
-        path: String,
-    },
+    /// It is a file, but not a database of OpenCode's.
+    #[error(transparent)]
+    Db(#[from] OpenDbError),
     /// The name has a scheme that is not known.
     #[error("{url} is not a home: give a path, or a `file:` URL")]
     Scheme {
@@ -28,10 +24,10 @@ pub enum OpenError {
     },
 }
 
-/// Opens a home by its path or `file:` URL.
+/// Opens a home by its path or `file:` URL: a directory of OpenCode through 1.1, or a database of 1.2 and later.
 ///
 /// ```no_run
-/// let home = annals::open("/home/me/.local/share/opencode")?;
+/// let home = annals::open("/home/me/.local/share/opencode/opencode.db")?;
 /// for session in home.sessions(&Default::default())?.value {
 ///     println!("{}", session.id);
 /// }
@@ -39,19 +35,44 @@ pub enum OpenError {
 /// ```
 pub fn open(url: &str) -> Result<Box<dyn Write>, OpenError> {
     let path = path_of(url)?;
-    if path.is_file() {
-        return Err(OpenError::File { path: path.display().to_string() });
+    if is_database(&path) {
+        return Ok(Box::new(OpencodeDb::open(&path)?));
     }
     Ok(Box::new(OpencodeDir::open(&path)?))
 }
 
-/// Opens a home, and makes an empty OpenCode directory if there is nothing at its path.
+/// Opens a home, and makes an empty one if there is nothing at its path: a database if it is to end in `.db`, else a
+/// directory.
 pub fn open_or_create(url: &str) -> Result<Box<dyn Write>, OpenError> {
     let path = path_of(url)?;
-    if path.is_file() {
-        return Err(OpenError::File { path: path.display().to_string() });
+    if is_database(&path) {
+        return Ok(Box::new(OpencodeDb::open_or_create(&path)?));
     }
     Ok(Box::new(OpencodeDir::open_or_create(&path)?))
+}
+
+/// Opens everything a path holds: of a data directory all databases and the directory itself, as far as there are
+/// sessions in it. A session that several hold is read from the first of those that have its latest state.
+pub fn open_all(url: &str) -> Result<Vec<Box<dyn Write>>, OpenError> {
+    let path = path_of(url)?;
+    let Discovered { directory, databases } =
+        if is_database(&path) { Discovered::default() } else { discover(&path) };
+    if databases.is_empty() {
+        return Ok(vec![open(url)?]);
+    }
+    let mut homes: Vec<Box<dyn Write>> = Vec::new();
+    for database in databases {
+        homes.push(Box::new(OpencodeDb::open(&database)?));
+    }
+    if let Some(directory) = directory {
+        homes.push(Box::new(OpencodeDir::open(&directory)?));
+    }
+    Ok(homes)
+}
+
+/// Whether a path is that of a database, or would be.
+fn is_database(path: &Path) -> bool {
+    path.is_file() || (!path.is_dir() && path.extension().is_some_and(|extension| extension == "db"))
 }
 
 /// The path that a home's name stands for.
@@ -83,7 +104,6 @@ pub fn data_directory(xdg_data_home: Option<&Path>, home: Option<&Path>) -> Opti
 
 /// Looks what a data directory holds.
 pub fn discover(data: &Path) -> Discovered {
-    let holds_sessions = OpencodeDir::open(data).is_ok();
     let mut databases: Vec<PathBuf> = std::fs::read_dir(data)
         .into_iter()
         .flatten()
@@ -94,7 +114,17 @@ pub fn discover(data: &Path) -> Discovered {
             name.starts_with("opencode") && name.ends_with(".db")
         })
         .map(|entry| entry.path())
+        .filter(|path| path.is_file())
         .collect();
-    databases.sort();
+    // The plain name first: it is what released versions use.
+    databases.sort_by_key(|path| (!path.ends_with("opencode.db"), path.clone()));
+    // A directory beside a database may hold no more than the differences of its sessions.
+    let is_needed = || databases.is_empty() || holds_sessions(data);
+    let holds_sessions = OpencodeDir::open(data).is_ok() && is_needed();
     Discovered { directory: holds_sessions.then(|| data.to_owned()), databases }
+}
+
+/// Whether any layout has a place for sessions here.
+fn holds_sessions(data: &Path) -> bool {
+    ["storage/session", "session", "project"].iter().any(|place| data.join(place).is_dir())
 }

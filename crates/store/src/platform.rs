@@ -105,6 +105,19 @@ pub(crate) fn sync_dir(dir: &Dir, path: &str) -> io::Result<()> {
     }
 }
 
+/// Makes the entries of a directory outside any home durable.
+pub(crate) fn sync_directory(path: &std::path::Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        std::fs::File::open(path)?.sync_all()
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        Ok(())
+    }
+}
+
 /// Opens a directory itself. cap-std's own way gives a handle that can only be used to open what is below.
 #[cfg(unix)]
 fn open_directory(dir: &Dir, path: &str) -> io::Result<cap_std::fs::File> {

@@ -1,4 +1,4 @@
-//! Which project a directory belongs to, by the rules of OpenCode 1.1.65.
+//! Which project a directory belongs to, by the rules of OpenCode.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,19 @@ use std::process::Command;
 
 use annals_core::id::{IdError, ProjectId};
 
+/// How a version of OpenCode tells repositories apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdentityRule {
+    /// Until 1.15.10: by the id cached in `.git/opencode`, else by the smallest root commit.
+    RootCommit,
+    /// Since 1.15.11: by where `origin` is, else as before.
+    Remote,
+}
+
 /// The project of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectIdentity {
-    /// The smallest root commit of the repository, or `global`.
+    /// The id of the repository, or `global`.
     pub id: ProjectId,
     /// The main working tree; `/` outside any repository.
     pub worktree: PathBuf,
@@ -36,8 +45,8 @@ pub struct IdentityError {
     pub error: IdError,
 }
 
-/// The project of `directory`, which must be absolute. `git` is the program to ask; where it cannot be run, only what
-/// the repository has cached counts.
+/// The project of `directory`, which must be absolute, by the rule of OpenCode until 1.15.10. `git` is the program to
+/// ask; where it cannot be run, only what the repository has cached counts.
 ///
 /// OpenCode writes the id it finds into `.git/opencode` and from then on trusts that file. This function reads the cache
 /// and never writes it.
@@ -106,4 +115,96 @@ fn ask_git(git: &Path, directory: &Path, arguments: &[&str]) -> io::Result<Strin
     let output = Command::new(git).args(arguments).current_dir(directory).output()?;
     let answer = if output.status.success() { output.stdout } else { Vec::new() };
     Ok(String::from_utf8_lossy(&answer).trim().to_owned())
+}
+
+/// All ids that versions of OpenCode give one repository.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RepositoryIds {
+    /// From where `origin` is.
+    pub remote: Option<ProjectId>,
+    /// What `.git/opencode` holds.
+    pub cached: Option<ProjectId>,
+    /// The root commits, the smallest first.
+    pub roots: Vec<ProjectId>,
+    /// The file that holds the cached id, or would.
+    pub cache: PathBuf,
+}
+
+impl RepositoryIds {
+    /// The ids of the repository whose working tree is at `worktree`; none if there is no repository.
+    pub fn of(worktree: &Path, git: &Path) -> Option<RepositoryIds> {
+        if !worktree.join(".git").exists() {
+            return None;
+        }
+        let ask = |arguments: &[&str]| ask_git(git, worktree, arguments).unwrap_or_default();
+        let common = worktree.join(ask(&["rev-parse", "--git-common-dir"]));
+        let roots = ask(&["rev-list", "--max-parents=0", "--all"]);
+        let mut roots: Vec<ProjectId> =
+            roots.lines().filter_map(|root| ProjectId::parse(root.trim()).ok()).collect();
+        roots.sort();
+        let cache = common.join("opencode");
+        Some(RepositoryIds {
+            remote: remote_id(&ask(&["remote", "get-url", "origin"])),
+            cached: cached_id(&cache).ok().flatten(),
+            roots,
+            cache,
+        })
+    }
+
+    /// The id that an OpenCode of the given rule looks for.
+    pub fn by(&self, rule: IdentityRule) -> Option<&ProjectId> {
+        let older = || self.cached.as_ref().or(self.roots.first());
+        match rule {
+            IdentityRule::RootCommit => older(),
+            IdentityRule::Remote => self.remote.as_ref().or_else(older),
+        }
+    }
+
+    /// Whether some version of OpenCode knows the repository by this id.
+    pub fn contains(&self, id: &ProjectId) -> bool {
+        [&self.remote, &self.cached].into_iter().flatten().chain(&self.roots).any(|known| known == id)
+    }
+}
+
+/// The id OpenCode 1.15.11 and later derive from a remote: the hash of `git-remote:<host>/<path>`. Remotes that are paths
+/// have none.
+fn remote_id(url: &str) -> Option<ProjectId> {
+    let (host, path) = match url.split_once("://") {
+        Some(("file", _)) => return None,
+        Some((_, rest)) => rest.split_once('/')?,
+        // The form of scp: `git@github.com:owner/repository.git`. What has a slash before the colon is a path.
+        None => url.split_once(':').filter(|(host, _)| !host.contains('/') && host.len() > 1)?,
+    };
+    let host = host.rsplit('@').next().unwrap_or(host);
+    let path = path.trim_start_matches('/').trim_end_matches('/');
+    let path = path.strip_suffix(".git").unwrap_or(path).trim_end_matches('/');
+    if host.is_empty() || path.is_empty() {
+        return None;
+    }
+    use sha1::Digest;
+    let digest = sha1::Sha1::digest(format!("git-remote:{}/{path}", host.to_lowercase()));
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    ProjectId::parse(&hex).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remote_is_one_project_however_it_is_written() {
+        let id = remote_id("https://github.com/Acme/shop-api.git").unwrap();
+        for same in [
+            "git@github.com:Acme/shop-api.git",
+            "git@GitHub.com:/Acme/shop-api",
+            "ssh://git@github.com/Acme/shop-api.git/",
+            "https://user:secret@github.com/Acme/shop-api",
+        ] {
+            assert_eq!(remote_id(same).as_ref(), Some(&id), "{same}");
+        }
+        assert_ne!(remote_id("https://github.com/acme/shop-api").as_ref(), Some(&id));
+        for none in ["", "/srv/git/shop-api.git", "../shop-api", "file:///srv/git/shop-api", "C:/git/shop"] {
+            assert_eq!(remote_id(none), None, "{none}");
+        }
+    }
 }

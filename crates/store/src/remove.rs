@@ -54,7 +54,7 @@ pub fn plan(home: &dyn Read, session: SessionRecord) -> Result<Removal, ReadErro
 
 /// Removes everything a plan names, in one transaction, and then what OpenCode may have added meanwhile.
 pub fn carry_out(home: &dyn Write, removal: &Removal, reason: &str) -> Result<Receipt, RemoveError> {
-    let mut total = Receipt { written: 0, deleted: 0 };
+    let mut total = Receipt::default();
     let mut keys = removal.keys.clone();
     // An agent that is still running writes on. Each round takes what appeared during the last; if it never pauses, the
     // rest stays for `check` to find.

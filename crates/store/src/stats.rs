@@ -111,6 +111,10 @@ fn count_session(
     let mut quarantined = Vec::new();
     let unvisited = home.messages(record, Want::Parts, &mut |mut message| {
         quarantined.append(&mut message.quarantined);
+        if message.converted {
+            // OpenCode counts these neither.
+            return ControlFlow::Continue(());
+        }
         stats.messages += 1;
         stats.parts += message.n_parts;
         if let Message::Assistant(answer) = message.stored.document.lens::<Message<'_>>() {
@@ -135,6 +139,9 @@ fn count_session(
         ControlFlow::Continue(())
     })?;
     quarantined.extend(unvisited);
+    if let Some(usage) = Usage::of_session(&record.stored.document.lens()) {
+        stats.usage = usage;
+    }
     stats.session_tokens.push(stats.usage.total_tokens());
     Ok((stats, quarantined))
 }

@@ -94,6 +94,10 @@ fn summarize_one(
         ControlFlow::Continue(())
     })?;
     quarantined.extend(unvisited);
+    // A session that says itself what it took knows of messages that are gone, and of calls that left no message.
+    if let Some(usage) = Usage::of_session(&record.stored.document.lens()) {
+        summary.usage = usage;
+    }
     Ok((summary, quarantined))
 }
 

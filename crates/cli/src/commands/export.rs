@@ -14,7 +14,7 @@ use clap::ValueEnum;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, report_quarantine};
-use crate::text::harmless;
+use crate::text::{count, harmless};
 
 /// Write sessions to a file or standard output
 #[derive(Debug, clap::Args)]
@@ -70,6 +70,7 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
     }
     let selection = Selection { messages: &args.message, parts: &args.part };
     let mut quarantined = Vec::new();
+    let mut n_left_out = 0;
     match &args.output {
         None => {
             let mut output = context.plain_output();
@@ -81,7 +82,7 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
                 }
                 _ => output.json_text(bytes),
             };
-            write(&home, &sessions, args.format, selection, &mut sink, &mut quarantined)?;
+            write(&home, &sessions, args.format, selection, &mut sink, &mut quarantined, &mut n_left_out)?;
             output.finish()?;
         }
         Some(path) => {
@@ -89,10 +90,18 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
                 |error: std::io::Error| CliError::new(format!("cannot write {}: {error}", path.display()));
             write_file(
                 path,
-                |sink| write(&home, &sessions, args.format, selection, sink, &mut quarantined),
+                |sink| {
+                    write(&home, &sessions, args.format, selection, sink, &mut quarantined, &mut n_left_out)
+                },
                 to_file,
             )?;
         }
+    }
+    if n_left_out > 0 {
+        context.note(&format!(
+            "note: {} of OpenCode's second transcript store left out, as `opencode export` does; `--format jsonl` and `markdown` have them",
+            count(n_left_out, "message")
+        ));
     }
     Ok(report_quarantine(&quarantined, context.stderr_paint()))
 }
@@ -134,6 +143,7 @@ fn write(
     selection: Selection<'_>,
     sink: &mut Sink<'_>,
     quarantined: &mut Vec<Quarantined>,
+    n_left_out: &mut usize,
 ) -> Result<(), CliError> {
     if format == Format::Jsonl {
         sink(&jsonl::header())?;
@@ -145,6 +155,10 @@ fn write(
             Format::Opencode => {
                 let mut writer = ExportWriter::new(&session.stored.document);
                 each_message(home, session, selection, &mut matched, quarantined, &mut |message| {
+                    if message.converted {
+                        *n_left_out += 1;
+                        return Ok(());
+                    }
                     writer.message(&message.stored.document, message.parts.iter().map(|part| &part.document));
                     sink(&writer.take())
                 })?;

@@ -93,14 +93,14 @@ fn homes_that_are_none() {
     assert_snapshot!(plain(dir.path(), &["--home", ".", "list"]).run(), @"
     exit 1
     -- stderr
-    error: . is not an OpenCode directory: it has neither `storage/` nor `project/*/storage/` nor `session/`
-    hint: give the directory that holds `storage/`; `annals demo` makes one to try things on
+    error: ./opencode.db is not a SQLite database
+    hint: give an OpenCode data directory, usually ~/.local/share/opencode, or an `opencode.db`
     ");
     assert_snapshot!(plain(dir.path(), &["--home", "opencode.db", "list"]).run(), @"
     exit 1
     -- stderr
-    error: opencode.db is a file; this version of annals opens OpenCode's directories (through 1.1.65), not its databases
-    hint: give the directory beside it that holds `storage/`
+    error: opencode.db is not a SQLite database
+    hint: give an OpenCode data directory, usually ~/.local/share/opencode, or an `opencode.db`
     ");
     assert_snapshot!(plain(dir.path(), &["--home", "postgres://x", "list"]).run(), @"
     exit 1
@@ -117,8 +117,9 @@ fn homes_that_are_none() {
     assert_snapshot!(plain(dir.path(), &["list"]).run(), @"
     exit 1
     -- stderr
-    error: HOME/.local/share/opencode/opencode.db is a database of OpenCode 1.2 or later; this version of annals reads the directories of OpenCode through 1.1.65
-    hint: `--home PATH` names another place; `annals demo` shows annals on a sample
+    warning: HOME/.local/share/opencode/opencode.db is not a SQLite database
+    error: HOME/.local/share/opencode/opencode.db is not a SQLite database
+    hint: give an OpenCode data directory, usually ~/.local/share/opencode, or an `opencode.db`
     ");
 }
 

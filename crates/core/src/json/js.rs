@@ -136,6 +136,11 @@ impl JsWriter {
         value.write_js(self);
     }
 
+    /// Writes a value that is JSON text already, as it is.
+    pub fn raw(&mut self, json: &str) {
+        self.out.extend_from_slice(json.as_bytes());
+    }
+
     /// Writes a string.
     pub fn text(&mut self, text: &Text<'_>) {
         text.write_js(&mut self.out);

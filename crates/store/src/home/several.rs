@@ -128,6 +128,10 @@ impl Read for Several<'_> {
         }
         Ok(sum)
     }
+
+    fn remarks(&self) -> Vec<String> {
+        self.0.iter().flat_map(|home| home.remarks()).collect()
+    }
 }
 
 /// Makes one record of two of the same session: the one used last counts, and its origin comes first.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
-use annals_core::{Change, ContentHash, Expected, Key, Transaction};
+use annals_core::{Change, ContentHash, Document, Expected, Key, Transaction, arrange};
 use rayon::prelude::*;
 
 use super::files::{Files, View};
@@ -20,7 +20,8 @@ use super::journal::{self, Journal, Step};
 use super::layout::{Layout, flat_path};
 use super::read::locate;
 use super::{OpencodeDir, Root, Tree};
-use crate::home::{CommitError, ConflictKind, Reason, Receipt, Write};
+use crate::home::{CommitError, ConflictKind, Native, Reason, Receipt, Write};
+use crate::project::IdentityRule;
 use crate::{parallel, platform};
 
 /// How long a commit waits for another one.
@@ -37,7 +38,7 @@ impl Write for OpencodeDir {
         let (reason, mut changes) = transaction.into_parts();
         changes.sort_by_key(order_of);
         let written = changes.iter().filter(|change| change.document.is_some()).count();
-        let receipt = Receipt { written, deleted: changes.len() - written };
+        let receipt = Receipt { written, deleted: changes.len() - written, completed: Vec::new() };
         if changes.is_empty() {
             return Ok(receipt);
         }
@@ -58,6 +59,16 @@ impl Write for OpencodeDir {
             }
         }
         Ok(receipt)
+    }
+
+    fn native(&self, key: &Key, document: Document) -> Native {
+        // Only a document too deep to be indented cannot be laid out anew; it is as good as it is.
+        let document = arrange::for_file(key, &document).unwrap_or(document);
+        Native::Held { document, lost: Vec::new() }
+    }
+
+    fn identity_rule(&self) -> IdentityRule {
+        IdentityRule::RootCommit
     }
 }
 

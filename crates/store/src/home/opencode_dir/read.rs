@@ -450,7 +450,14 @@ fn complete(
         },
     };
     let made = pending.made;
-    let mut record = MessageRecord { stored, made, parts: Vec::new(), n_parts: 0, quarantined: Vec::new() };
+    let mut record = MessageRecord {
+        stored,
+        made,
+        parts: Vec::new(),
+        n_parts: 0,
+        quarantined: Vec::new(),
+        converted: false,
+    };
     let directory = tree.layout.parts(&session.id, &pending.id);
     if want == Want::PartCounts {
         match tree.view.count(&directory, |name| stem(tree.layout, name).is_some()) {

@@ -1,0 +1,250 @@
+//! `annals copy`
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use annals::copy::{Account, CopyFailure, Options, Tally, copy, with_children};
+use annals::home::{Read, Several, Write};
+use annals::open::{open_all, open_or_create, path_of};
+use annals::query::SessionQuery;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::error::{CliError, CommandResult, Outcome, report_quarantine};
+use crate::text::{count, grouped, one_line};
+
+/// Copy sessions from one home to another
+///
+/// A home is an OpenCode directory or database. Sessions go over with everything that belongs to them, and the sessions
+/// they started go along. What the target has already is left alone, so a copy can be repeated, and one that was cut
+/// short goes on where it stopped. Nothing is deleted anywhere. OpenCode may be running on either home.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  annals copy --from ~/.local/share/opencode/storage --to ~/.local/share/opencode/opencode.db
+                                                  bring sessions of OpenCode 1.1 into the database of 1.2 and later
+  annals copy --from old.db --to new.db last      one session, with those it started
+  annals copy --from opencode.db --to backup/     a directory as OpenCode 1.1 keeps it
+  annals copy --from broken.db --to new.db        save what can be read of a damaged database")]
+pub(crate) struct CopyArgs {
+    /// Home to copy from; the user's own if left out
+    #[arg(long, value_name = "PATH")]
+    from: Option<String>,
+    /// Home to copy to; made if it does not exist: a database if it ends in `.db`, else a directory
+    #[arg(long, value_name = "PATH")]
+    to: String,
+    /// Sessions: ids, beginnings of ids, `last`, or pieces of titles; all if none is named
+    #[arg(value_name = "SESSION", conflicts_with = "all")]
+    sessions: Vec<String>,
+    /// All sessions
+    #[arg(long)]
+    all: bool,
+    /// Also add to sessions that were used more recently in the target what they lack there
+    #[arg(long)]
+    merge: bool,
+    /// Only say what would be copied
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AccountJson {
+    seen: usize,
+    copied: usize,
+    unchanged: usize,
+    quarantined: usize,
+    sessions: TallyJson,
+    dry_run: bool,
+    completed: usize,
+    converted: usize,
+    newer_in_target: Vec<String>,
+    only_in_target: usize,
+    lost: BTreeMap<String, usize>,
+    not_held: BTreeMap<&'static str, usize>,
+    refiled: BTreeMap<String, String>,
+    problems: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct TallyJson {
+    seen: usize,
+    copied: usize,
+    unchanged: usize,
+    quarantined: usize,
+}
+
+impl From<Tally> for TallyJson {
+    fn from(Tally { seen, copied, unchanged, quarantined }: Tally) -> TallyJson {
+        TallyJson { seen, copied, unchanged, quarantined }
+    }
+}
+
+pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
+    let target_path = path_of(&args.to)?;
+    let sources: Vec<Box<dyn Write>> = match &args.from {
+        Some(from) => open_all(from)?,
+        None => context.open()?.into_homes(),
+    };
+    // A data directory may hold the target as well.
+    let is_target = |home: &dyn Write| same_place(&PathBuf::from(home.url()), &target_path);
+    let sources: Vec<&dyn Read> =
+        sources.iter().filter(|home| !is_target(&***home)).map(|home| &**home as &dyn Read).collect();
+    if sources.is_empty() {
+        return Err(CliError::usage("the homes to copy from and to are the same"));
+    }
+    let from = Several::new(sources);
+    let found = context.sessions(&from, &SessionQuery::default())?;
+    let mut sessions = match &args.sessions[..] {
+        [] => found.value,
+        named => {
+            let wanted =
+                named.iter().map(|name| context.session(&from, name)).collect::<Result<Vec<_>, _>>()?;
+            with_children(&found.value, wanted)
+        }
+    };
+    // The oldest first, so that rows lie in the order of time.
+    sessions.reverse();
+    let unreadable = if args.sessions.is_empty() { found.quarantined } else { Vec::new() };
+    let to = open_target(args, &target_path)?;
+    let options = Options {
+        dry_run: args.dry_run,
+        merge: args.merge,
+        now: context.clock.now,
+        git: PathBuf::from("git"),
+    };
+    let progress = context.progress(sessions.len(), "copying sessions");
+    let copied = copy(&from, to.home(), sessions, &options, &|| progress.advance());
+    drop(progress);
+    let (mut account, failure) = match copied {
+        Ok(account) => (account, None),
+        Err(error) => (*error.account, Some(error.cause)),
+    };
+    account.documents.seen += unreadable.len();
+    account.documents.quarantined += unreadable.len();
+    account.quarantined.splice(0..0, unreadable);
+    print(context, args, &account)?;
+    match failure {
+        Some(CopyFailure::Read(error)) => Err(unfinished(error.into())),
+        Some(CopyFailure::Commit(error)) => Err(unfinished(error.into())),
+        Some(failure) => Err(unfinished(CliError::new(failure))),
+        None if account.quarantined.is_empty() => Ok(Outcome::Done),
+        None => Ok(report_quarantine(&account.quarantined, context.stderr_paint())),
+    }
+}
+
+fn unfinished(error: CliError) -> CliError {
+    error.hint("what is counted above is safe in the target; run the same command again to copy the rest")
+}
+
+/// The target, or for a dry run without one an empty stand-in.
+struct Target {
+    home: Box<dyn Write>,
+    _stand_in: Option<tempfile::TempDir>,
+}
+
+impl Target {
+    fn home(&self) -> &dyn Write {
+        &*self.home
+    }
+}
+
+fn open_target(args: &CopyArgs, path: &std::path::Path) -> Result<Target, CliError> {
+    if !args.dry_run || path.exists() {
+        return Ok(Target { home: open_or_create(&args.to)?, _stand_in: None });
+    }
+    let stand_in =
+        tempfile::tempdir().map_err(|error| CliError::new(format!("cannot make a directory: {error}")))?;
+    let name = path.file_name().unwrap_or("home".as_ref());
+    let home = open_or_create(&stand_in.path().join(name).display().to_string())?;
+    Ok(Target { home, _stand_in: Some(stand_in) })
+}
+
+fn same_place(a: &std::path::Path, b: &std::path::Path) -> bool {
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
+}
+
+fn print(context: &Context, args: &CopyArgs, account: &Account) -> Result<(), CliError> {
+    if context.json {
+        let mut output = context.plain_output();
+        let Tally { seen, copied, unchanged, quarantined } = account.documents;
+        output.json(&AccountJson {
+            seen,
+            copied,
+            unchanged,
+            quarantined,
+            sessions: account.sessions.into(),
+            dry_run: args.dry_run,
+            completed: account.completed.len(),
+            converted: account.converted,
+            newer_in_target: account.newer_in_target.iter().map(ToString::to_string).collect(),
+            only_in_target: account.only_in_target,
+            lost: account.lost.clone(),
+            not_held: account.not_held.clone(),
+            refiled: account.refiled.iter().map(|(from, to)| (from.to_string(), to.to_string())).collect(),
+            problems: account.quarantined.iter().map(|problem| one_line(&problem.to_string())).collect(),
+        })?;
+        output.finish()?;
+        return Ok(());
+    }
+    let copied = if args.dry_run { "to copy" } else { "copied" };
+    for (noun, tally) in [("session", account.sessions), ("document", account.documents)] {
+        context.note(&format!(
+            "{}: {} {copied}, {} unchanged, {} quarantined",
+            count(tally.seen, noun),
+            grouped(tally.copied),
+            grouped(tally.unchanged),
+            grouped(tally.quarantined),
+        ));
+    }
+    for line in remarks(account) {
+        context.note(&one_line(&line));
+    }
+    Ok(())
+}
+
+/// What else there is to know about a copy, a line each.
+fn remarks(account: &Account) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !account.completed.is_empty() {
+        let mut fields: Vec<&str> =
+            account.completed.iter().flat_map(|completion| &completion.fields).map(String::as_str).collect();
+        fields.sort_unstable();
+        fields.dedup();
+        lines.push(format!(
+            "{} completed with what OpenCode 1.18 requires: {}",
+            count(account.completed.len(), "document"),
+            fields.join(", ")
+        ));
+    }
+    if account.converted > 0 {
+        let n = count(account.converted, "message");
+        lines.push(format!("{n} taken over from OpenCode's second transcript store"));
+    }
+    for (from, to) in &account.refiled {
+        lines.push(format!("project {from} is filed under {to}, the id this OpenCode looks for"));
+    }
+    for path in &account.cached_ids {
+        lines.push(format!("{} written: later versions find the project's sessions by it", path.display()));
+    }
+    if !account.newer_in_target.is_empty() {
+        lines.push(format!(
+            "{} used more recently in the target and left as they are; `--merge` adds what they lack",
+            count(account.newer_in_target.len(), "session")
+        ));
+    }
+    if account.only_in_target > 0 {
+        let n = count(account.only_in_target, "message");
+        lines.push(format!("{n} of these sessions are only in the target, and stay there"));
+    }
+    for (member, n) in &account.lost {
+        lines.push(format!("left behind, the target has no place for it: {member} ({})", count(*n, "time")));
+    }
+    for (noun, n) in &account.not_held {
+        lines.push(format!("left behind, the target holds none: {}", count(*n, noun)));
+    }
+    lines
+}

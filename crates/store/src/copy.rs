@@ -1,0 +1,557 @@
+//! Copying sessions from any home to any other.
+//!
+//! A session goes over with everything that belongs to it, and the sessions it started go along. What the target has
+//! already is left alone; what differs is replaced if the source was used at least as recently. Nothing is ever deleted.
+//! Sessions are committed a few at a time: a copy that is cut short has copied some of them, and the next one goes on.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+
+use annals_core::id::{MessageId, Millis, ProjectId, SessionId};
+use annals_core::lens::{Message, Project, ProjectTime, Session};
+use annals_core::{Document, Key, Stored, Transaction, arrange};
+use rayon::prelude::*;
+
+use crate::home::{
+    CommitError, Completion, Native, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Write,
+};
+use crate::parallel;
+use crate::project::{IdentityRule, RepositoryIds};
+
+/// So many sessions are read at once,
+const READ_AT_ONCE: usize = 16;
+/// and so many bytes of documents, or sessions, are committed together.
+const COMMIT_BYTES: usize = 16 << 20;
+const COMMIT_SESSIONS: usize = 64;
+
+/// How to copy.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Find out what would be done, and do nothing.
+    pub dry_run: bool,
+    /// Also add what a session lacks that was used more recently in the target. Without this such a session is left as it
+    /// is: what it lacks may have been undone there.
+    pub merge: bool,
+    /// The current time, for records that have to be made.
+    pub now: Millis,
+    /// The program to ask about repositories.
+    pub git: PathBuf,
+}
+
+/// What became of the things of one kind: `seen = copied + unchanged + quarantined`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many the source has.
+    pub seen: usize,
+    /// How many were written.
+    pub copied: usize,
+    /// How many the target had already, or has a newer version of.
+    pub unchanged: usize,
+    /// How many could not be read, or not be stored.
+    pub quarantined: usize,
+}
+
+/// What a copy did.
+#[derive(Debug, Clone, Default)]
+pub struct Account {
+    /// Sessions. One of which anything was copied counts as copied, one of which nothing could be as quarantined.
+    pub sessions: Tally,
+    /// Documents.
+    pub documents: Tally,
+    /// Documents that could not be read or stored, with the reasons.
+    pub quarantined: Vec<Quarantined>,
+    /// Documents that were completed because the target's OpenCode requires what they lack.
+    pub completed: Vec<Completion>,
+    /// Members of documents that the target has no place for, and how often they occurred.
+    pub lost: BTreeMap<String, usize>,
+    /// Documents of which the target has none of the kind, and how many there were.
+    pub not_held: BTreeMap<&'static str, usize>,
+    /// Sessions that the target has in a more recent state.
+    pub newer_in_target: Vec<SessionId>,
+    /// Messages that only the target has, of sessions that were copied.
+    pub only_in_target: usize,
+    /// Messages that came from OpenCode's second transcript store.
+    pub converted: usize,
+    /// Projects that are known by another id in the target, with that id.
+    pub refiled: BTreeMap<ProjectId, ProjectId>,
+    /// Files that tell OpenCode the id of a repository, written because they were missing.
+    pub cached_ids: Vec<PathBuf>,
+}
+
+/// A copy could not be finished. What had been committed is in the target, and copying again goes on from there.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
+pub struct CopyError {
+    /// What was done until then.
+    pub account: Box<Account>,
+    /// What happened.
+    pub cause: CopyFailure,
+}
+
+/// Why a copy could not be finished.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CopyFailure {
+    /// A home could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The target could not be written to.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+/// Copies sessions. `progress` is called with each session that is done.
+pub fn copy(
+    from: &dyn Read,
+    to: &dyn Write,
+    sessions: Vec<SessionRecord>,
+    options: &Options,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Account, CopyError> {
+    let mut copier = Copier {
+        from,
+        to,
+        options,
+        account: Account::default(),
+        filing: HashMap::new(),
+        batch: Batch::default(),
+    };
+    match copier.run(sessions, progress) {
+        Ok(()) => Ok(copier.account),
+        Err(cause) => Err(CopyError { account: Box::new(copier.account), cause }),
+    }
+}
+
+/// The given sessions and all they started, each once.
+pub fn with_children(all: &[SessionRecord], wanted: Vec<SessionRecord>) -> Vec<SessionRecord> {
+    let mut children: HashMap<String, Vec<&SessionRecord>> = HashMap::new();
+    for record in all {
+        if let Some(parent) = record.stored.document.lens::<Session<'_>>().parent_id {
+            children.entry(parent.to_string()).or_default().push(record);
+        }
+    }
+    let mut seen: HashSet<SessionId> = HashSet::new();
+    let mut found: Vec<SessionRecord> =
+        wanted.into_iter().filter(|record| seen.insert(record.id.clone())).collect();
+    let mut next = 0;
+    while let Some(parent) = found.get(next).map(|parent| parent.id.to_string()) {
+        for child in children.remove(&parent).unwrap_or_default() {
+            if seen.insert(child.id.clone()) {
+                found.push(child.clone());
+            }
+        }
+        next += 1;
+    }
+    found
+}
+
+/// A session with everything that belongs to it, as the source has it.
+struct Gathered {
+    record: SessionRecord,
+    /// Messages, parts, todo list and so on, but not the session itself.
+    documents: Vec<(Key, Document)>,
+    quarantined: Vec<Quarantined>,
+    n_converted: usize,
+}
+
+/// Sessions that are committed together.
+#[derive(Default)]
+struct Batch {
+    sessions: Vec<Prepared>,
+    bytes: usize,
+}
+
+/// A session that is ready to be stored.
+struct Prepared {
+    id: SessionId,
+    changes: Vec<Planned>,
+}
+
+/// A document to be stored, and what the target has in its place.
+#[derive(Clone)]
+struct Planned {
+    key: Key,
+    document: Document,
+    old: Option<Stored>,
+}
+
+/// Under which id a project is filed in the target.
+#[derive(Clone)]
+struct Filing {
+    id: ProjectId,
+    worktree: Option<String>,
+}
+
+struct Copier<'c> {
+    from: &'c dyn Read,
+    to: &'c dyn Write,
+    options: &'c Options,
+    account: Account,
+    filing: HashMap<ProjectId, Filing>,
+    batch: Batch,
+}
+
+impl Copier<'_> {
+    fn run(&mut self, sessions: Vec<SessionRecord>, progress: &(dyn Fn() + Sync)) -> Result<(), CopyFailure> {
+        let from = self.from;
+        std::thread::scope(|scope| {
+            // One thread reads ahead while this one stores. Two groups wait at most, so memory stays flat.
+            let (sender, receiver) = mpsc::sync_channel::<Result<Vec<Gathered>, ReadError>>(1);
+            scope.spawn(move || {
+                for group in sessions.chunks(READ_AT_ONCE) {
+                    let gathered: Result<Vec<_>, ReadError> =
+                        parallel::run(|| group.par_iter().map(|record| gather(from, record)).collect());
+                    let is_end = gathered.is_err();
+                    if sender.send(gathered).is_err() || is_end {
+                        return;
+                    }
+                }
+            });
+            for group in receiver {
+                for gathered in group? {
+                    self.add(gathered)?;
+                    progress();
+                }
+            }
+            self.flush()
+        })
+    }
+
+    /// Compares a session with what the target has, and puts what is to be stored into the batch.
+    fn add(&mut self, gathered: Gathered) -> Result<(), CopyFailure> {
+        let Gathered { record, documents, quarantined, n_converted } = gathered;
+        self.account.sessions.seen += 1;
+        self.account.documents.seen += 1 + documents.len() + quarantined.len();
+        self.account.documents.quarantined += quarantined.len();
+        self.account.quarantined.extend(quarantined);
+        self.account.converted += n_converted;
+        let held = self.to.session(&record.id)?;
+        if let Some(held) = &held
+            && !self.options.merge
+            && updated(&held.stored.document) > updated(&record.stored.document)
+        {
+            self.account.newer_in_target.push(record.id.clone());
+            self.account.sessions.unchanged += 1;
+            self.account.documents.unchanged += 1 + documents.len();
+            return Ok(());
+        }
+        let mut theirs = match &held {
+            Some(held) => self.held_documents(held)?,
+            None => HashMap::new(),
+        };
+        let mut changes = Vec::new();
+        let filing = self.filing(&record, &documents)?;
+        let is_newer = held
+            .as_ref()
+            .is_none_or(|held| updated(&held.stored.document) <= updated(&record.stored.document));
+        let session = self.refiled(&record, &filing);
+        let project = match &held {
+            // A session that is known stays under the project it is filed under.
+            Some(held) => held.project.clone(),
+            None => filing.id,
+        };
+        let all = std::iter::once((Key::Session(project, record.id.clone()), session)).chain(documents);
+        for (key, document) in all {
+            let old = match &key {
+                Key::Session(..) => held.as_ref().map(|held| held.stored.clone()),
+                key => theirs.remove(key),
+            };
+            self.plan(key, document, old, is_newer, &mut changes);
+        }
+        self.account.only_in_target += theirs.keys().filter(|key| matches!(key, Key::Message(..))).count();
+        if changes.is_empty() {
+            self.account.sessions.unchanged += 1;
+            return Ok(());
+        }
+        self.batch.bytes += changes.iter().map(|change| change.document.bytes().len()).sum::<usize>();
+        self.batch.sessions.push(Prepared { id: record.id, changes });
+        if self.batch.bytes >= COMMIT_BYTES || self.batch.sessions.len() >= COMMIT_SESSIONS {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Decides what becomes of one document.
+    fn plan(
+        &mut self,
+        key: Key,
+        document: Document,
+        old: Option<Stored>,
+        is_newer: bool,
+        changes: &mut Vec<Planned>,
+    ) {
+        let (document, lost) = match self.to.native(&key, document) {
+            Native::Held { document, lost } => (document, lost),
+            Native::Implied if old.is_none() => {
+                self.account.documents.unchanged += 1;
+                return;
+            }
+            // The target has items where there are none any more; an empty list takes their place.
+            Native::Implied => (Document::new(&Vec::<bool>::new()), Vec::new()),
+            // What the target has no place for at all stays in the source, and is reported by its kind.
+            Native::NotHeld => {
+                *self.account.not_held.entry(key.noun()).or_default() += 1;
+                self.account.documents.seen -= 1;
+                return;
+            }
+        };
+        let is_same = old.as_ref().is_some_and(|old| arrange::is_same(&key, &old.document, &document));
+        if is_same || (old.is_some() && !is_newer) {
+            self.account.documents.unchanged += 1;
+            return;
+        }
+        for member in lost {
+            *self.account.lost.entry(format!("{} {member}", key.noun())).or_default() += 1;
+        }
+        changes.push(Planned { key, document, old });
+    }
+
+    /// Everything the target has of a session.
+    fn held_documents(&self, held: &SessionRecord) -> Result<HashMap<Key, Stored>, ReadError> {
+        let mut documents = HashMap::new();
+        self.to.messages(held, Want::Parts, &mut |message| {
+            let all = std::iter::once(message.stored).chain(message.parts);
+            documents.extend(all.map(|stored| (stored.key.clone(), stored)));
+            ControlFlow::Continue(())
+        })?;
+        for key in beside(&held.id) {
+            if let Ok(Some(stored)) = self.to.document(&key) {
+                documents.insert(key, stored);
+            }
+        }
+        Ok(documents)
+    }
+
+    /// Under which project a session is filed in the target; makes its record if the target has none.
+    fn filing(
+        &mut self,
+        record: &SessionRecord,
+        documents: &[(Key, Document)],
+    ) -> Result<Filing, CopyFailure> {
+        if let Some(filing) = self.filing.get(&record.project) {
+            return Ok(filing.clone());
+        }
+        let source = self.from.document(&Key::Project(record.project.clone())).unwrap_or(None);
+        let named = source.as_ref().and_then(|stored| {
+            stored.document.lens::<Project<'_>>().worktree.map(|worktree| worktree.to_string())
+        });
+        let worktree = named.or_else(|| root_of(documents)).or_else(|| {
+            record.stored.document.lens::<Session<'_>>().directory.map(|directory| directory.to_string())
+        });
+        let repository = worktree
+            .as_deref()
+            .filter(|_| !record.project.is_global())
+            .and_then(|worktree| RepositoryIds::of(Path::new(worktree), &self.options.git))
+            .filter(|ids| ids.contains(&record.project));
+        let rule = self.to.identity_rule();
+        let id = repository.as_ref().and_then(|ids| ids.by(rule)).unwrap_or(&record.project).clone();
+        if id != record.project {
+            self.account.refiled.insert(record.project.clone(), id.clone());
+        }
+        if let Some(ids) = &repository {
+            self.cache_id(ids, &id, rule);
+        }
+        let filing = Filing { id: id.clone(), worktree: worktree.clone() };
+        self.filing.insert(record.project.clone(), filing.clone());
+        let key = Key::Project(id.clone());
+        if self.to.document(&key)?.is_some() {
+            self.account.documents.seen += usize::from(source.is_some());
+            self.account.documents.unchanged += usize::from(source.is_some());
+            return Ok(filing);
+        }
+        let document = match source {
+            Some(stored) if id == record.project => stored.document,
+            Some(stored) => stored.document.with(&["id"], id.as_str()).unwrap_or(stored.document),
+            None => new_project(&id, worktree.as_deref(), self.options.now),
+        };
+        let Native::Held { document, lost } = self.to.native(&key, document) else { return Ok(filing) };
+        for member in lost {
+            *self.account.lost.entry(format!("project {member}")).or_default() += 1;
+        }
+        self.account.documents.seen += 1;
+        self.account.documents.copied += 1;
+        if !self.options.dry_run {
+            let mut transaction = Transaction::new("copy a project");
+            transaction.insert(key, document);
+            match self.to.commit(transaction) {
+                // Someone else has made it meanwhile: as good.
+                Ok(_) | Err(CommitError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(filing)
+    }
+
+    /// Tells OpenCode the id that sessions were filed under, in the file it keeps itself, if there is none. A version that
+    /// goes by remotes moves the sessions of a cached id to the one it computes; without the file it would not find them.
+    fn cache_id(&mut self, ids: &RepositoryIds, id: &ProjectId, rule: IdentityRule) {
+        let is_needed = rule == IdentityRule::RootCommit && ids.cached.is_none() && ids.remote.is_some();
+        if !is_needed {
+            return;
+        }
+        if self.options.dry_run || std::fs::write(&ids.cache, id.as_str()).is_ok() {
+            self.account.cached_ids.push(ids.cache.clone());
+        }
+    }
+
+    /// The session's document as it is filed in the target.
+    fn refiled(&self, record: &SessionRecord, filing: &Filing) -> Document {
+        let mut document = record.stored.document.clone();
+        let named = document.root().get("projectID").and_then(|id| id.as_text());
+        if named.is_none_or(|named| named != filing.id.as_str())
+            && let Ok(edited) = document.with(&["projectID"], filing.id.as_str())
+        {
+            document = edited;
+        }
+        // Sessions from before 0.6 do not say where they were opened.
+        if document.lens::<Session<'_>>().directory.is_none()
+            && let Some(worktree) = &filing.worktree
+            && let Ok(edited) = document.with(&["directory"], worktree.as_str())
+        {
+            document = edited;
+        }
+        document
+    }
+
+    /// Stores the batch.
+    fn flush(&mut self) -> Result<(), CopyFailure> {
+        let Batch { sessions, .. } = std::mem::take(&mut self.batch);
+        if sessions.is_empty() {
+            return Ok(());
+        }
+        match self.store(sessions.iter().flat_map(|session| &session.changes)) {
+            Ok(()) => {
+                for session in &sessions {
+                    self.account.sessions.copied += 1;
+                    self.account.documents.copied += session.changes.len();
+                }
+                Ok(())
+            }
+            // One of them has something that cannot be stored; the others do not have to wait for it.
+            Err(CommitError::Conflict { .. } | CommitError::Refused { .. }) => {
+                sessions.into_iter().try_for_each(|session| self.store_alone(session))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Stores one session, without the documents that cannot be stored.
+    fn store_alone(&mut self, mut session: Prepared) -> Result<(), CopyFailure> {
+        let mut n_refused = 0;
+        loop {
+            let (key, reason) = match self.store(&session.changes) {
+                Ok(()) => break,
+                Err(CommitError::Conflict { key, what, .. }) => (key, format!("its key {what}")),
+                Err(CommitError::Refused { key, what, .. }) => (key, what),
+                Err(error) => return Err(error.into()),
+            };
+            // A message takes its parts along, a session everything.
+            let goes = |other: &Key| match (&*key, other) {
+                (Key::Session(..), _) => true,
+                (Key::Message(_, message), Key::Part(_, of, _)) if of == message => true,
+                (key, other) => key == other,
+            };
+            let (gone, kept): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut session.changes).into_iter().partition(|change| goes(&change.key));
+            session.changes = kept;
+            n_refused += gone.len();
+            for change in &gone {
+                let reason = if change.key == *key { reason.clone() } else { format!("it belongs to {key}") };
+                self.account.quarantined.push(Quarantined {
+                    place: change.key.to_string(),
+                    reason: Reason::Refused(reason),
+                    session: Some(session.id.clone()),
+                });
+            }
+            if gone.is_empty() || session.changes.is_empty() {
+                break;
+            }
+        }
+        self.account.documents.quarantined += n_refused;
+        self.account.documents.copied += session.changes.len();
+        match session.changes.is_empty() {
+            true => self.account.sessions.quarantined += 1,
+            false => self.account.sessions.copied += 1,
+        }
+        Ok(())
+    }
+
+    fn store<'p>(&mut self, changes: impl IntoIterator<Item = &'p Planned>) -> Result<(), CommitError> {
+        if self.options.dry_run {
+            return Ok(());
+        }
+        let mut transaction = Transaction::new("copy sessions");
+        for Planned { key, document, old } in changes {
+            match old {
+                Some(old) => transaction.replace(old, document.clone()),
+                None => transaction.insert(key.clone(), document.clone()),
+            }
+        }
+        let receipt = self.to.commit(transaction)?;
+        self.account.completed.extend(receipt.completed);
+        Ok(())
+    }
+}
+
+/// What stands beside a session.
+fn beside(session: &SessionId) -> [Key; 4] {
+    [
+        Key::Todo(session.clone()),
+        Key::Diff(session.clone()),
+        Key::Share(session.clone()),
+        Key::LegacyShare(session.clone()),
+    ]
+}
+
+fn gather(from: &dyn Read, record: &SessionRecord) -> Result<Gathered, ReadError> {
+    let mut gathered =
+        Gathered { record: record.clone(), documents: Vec::new(), quarantined: Vec::new(), n_converted: 0 };
+    let mut messages: HashSet<MessageId> = HashSet::new();
+    let unvisited = from.messages(record, Want::Parts, &mut |message| {
+        gathered.n_converted += usize::from(message.converted);
+        gathered.quarantined.extend(message.quarantined);
+        if let Key::Message(_, id) = &message.stored.key {
+            messages.insert(id.clone());
+        }
+        let all = std::iter::once(message.stored).chain(message.parts);
+        gathered.documents.extend(all.map(|stored| (stored.key, stored.document)));
+        ControlFlow::Continue(())
+    })?;
+    gathered.quarantined.extend(unvisited);
+    for key in beside(&record.id) {
+        match from.document(&key) {
+            Ok(stored) => gathered.documents.extend(stored.map(|stored| (stored.key, stored.document))),
+            Err(ReadError::Unreadable(problem)) => gathered.quarantined.push(problem),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(gathered)
+}
+
+/// The root of the working tree in which the first answer ran.
+fn root_of(documents: &[(Key, Document)]) -> Option<String> {
+    documents.iter().find_map(|(key, document)| match (key, document.lens::<Message<'_>>()) {
+        (Key::Message(..), Message::Assistant(answer)) => Some(answer.path?.root?.to_string()),
+        _ => None,
+    })
+}
+
+/// A record for a project that has none. OpenCode finds only sessions of projects it has a record of.
+pub(crate) fn new_project(id: &ProjectId, worktree: Option<&str>, now: Millis) -> Document {
+    let worktree = worktree.filter(|_| !id.is_global()).unwrap_or("/");
+    Document::new(&Project {
+        id: Some(id.into()),
+        worktree: Some(worktree.into()),
+        vcs: (!id.is_global()).then_some("git".into()),
+        sandboxes: Some(Vec::new()),
+        time: Some(ProjectTime { created: Some(now), updated: Some(now), initialized: None }),
+        ..Project::default()
+    })
+}
+
+fn updated(document: &Document) -> Option<Millis> {
+    let time = document.lens::<Session<'_>>().time.unwrap_or_default();
+    time.updated.or(time.created)
+}

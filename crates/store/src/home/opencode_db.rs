@@ -1,0 +1,198 @@
+//! OpenCode's database as a home: every schema from 1.2.0 to 1.18.33 read, the ones that are known also written.
+//!
+//! Messages and parts are rows of `data` with their ids in columns, sessions and projects are columns alone; documents
+//! are rebuilt from them as OpenCode rebuilds them. What newer versions keep in a second transcript store
+//! (`session_message`) is shown in the shape of the first. Differences of sessions are files beside the database.
+
+mod check;
+mod column;
+mod commit;
+mod diff_file;
+mod read;
+mod salvage;
+mod schema;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rusqlite::Connection;
+
+use crate::home::ReadError;
+use crate::sqlite::{self, Reader};
+use schema::Schema;
+
+/// A database of OpenCode, such as `~/.local/share/opencode/opencode.db`.
+#[derive(Debug)]
+pub struct OpencodeDb {
+    path: PathBuf,
+    schema: Schema,
+    /// Connections that nobody uses at the moment.
+    readers: Mutex<Vec<Reader>>,
+    writer: Mutex<Option<Connection>>,
+}
+
+/// A file could not be opened as a home.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenDbError {
+    /// There is nothing at the path.
+    #[error("{path} does not exist")]
+    NotFound {
+        /// The path.
+        path: String,
+    },
+    /// The main file is missing or empty, but its log is there. Opening it the usual way would remove the log.
+    #[error("{path} is {state}, but its write-ahead log {path}-wal holds {log_bytes} bytes")]
+    OnlyLog {
+        /// The path of the main file.
+        path: String,
+        /// `missing` or `empty`.
+        state: &'static str,
+        /// Size of the log.
+        log_bytes: u64,
+    },
+    /// It is a file of another kind.
+    #[error("{path} is not a SQLite database")]
+    NotADatabase {
+        /// The path.
+        path: String,
+    },
+    /// It is a database of something else.
+    #[error("{path} is a database, but not one of OpenCode's: it has no tables `session` and `message`")]
+    NotOpencode {
+        /// The path.
+        path: String,
+    },
+    /// Its list of tables cannot be read.
+    #[error("{path} is damaged where its tables are listed: {what}")]
+    Damaged {
+        /// The path.
+        path: String,
+        /// What SQLite said.
+        what: String,
+    },
+    /// The operating system or SQLite refused.
+    #[error("cannot open {path}: {what}")]
+    Refused {
+        /// The path.
+        path: String,
+        /// What was said.
+        what: String,
+    },
+}
+
+impl OpencodeDb {
+    /// Opens a database for reading and writing. Nothing is changed, and no write access is needed, until something is
+    /// committed.
+    pub fn open(path: &Path) -> Result<OpencodeDb, OpenDbError> {
+        let shown = || path.display().to_string();
+        let length = match std::fs::metadata(path) {
+            Ok(metadata) => Some(metadata.len()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(OpenDbError::Refused { path: shown(), what: error.to_string() }),
+        };
+        let log_bytes = std::fs::metadata(sqlite::log_of(path)).map_or(0, |metadata| metadata.len());
+        match length {
+            None | Some(0) if log_bytes > 0 => {
+                let state = if length.is_none() { "missing" } else { "empty" };
+                return Err(OpenDbError::OnlyLog { path: shown(), state, log_bytes });
+            }
+            None => return Err(OpenDbError::NotFound { path: shown() }),
+            Some(_) => {}
+        }
+        let opened = Reader::open(path).and_then(|reader| Ok((Schema::probe(&reader.connection)?, reader)));
+        let (schema, reader) = opened.map_err(|error| match sqlite::code(&error) {
+            Some(rusqlite::ErrorCode::NotADatabase) => OpenDbError::NotADatabase { path: shown() },
+            _ if sqlite::is_damage(&error) => OpenDbError::Damaged { path: shown(), what: error.to_string() },
+            _ => OpenDbError::Refused { path: shown(), what: error.to_string() },
+        })?;
+        if !schema.is_opencode() {
+            return Err(OpenDbError::NotOpencode { path: shown() });
+        }
+        // The directory may be left and the name given relative to it; SQLite keeps the name for its log.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Ok(OpencodeDb { path, schema, readers: Mutex::new(vec![reader]), writer: Mutex::new(None) })
+    }
+
+    /// Opens a database, and makes an empty one if there is none: one that OpenCode 1.2.27 and all later versions open.
+    pub fn open_or_create(path: &Path) -> Result<OpencodeDb, OpenDbError> {
+        match OpencodeDb::open(path) {
+            Err(OpenDbError::NotFound { .. }) => {}
+            opened => return opened,
+        }
+        let refused = |what: String| OpenDbError::Refused { path: path.display().to_string(), what };
+        let directory =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::create_dir_all(directory).map_err(|error| refused(error.to_string()))?;
+        // Made under another name and moved when it is complete: whoever finds a database finds all its tables, also
+        // after a crash. A log would be left behind by the move, so this is the one time it is emptied.
+        let draft = tempfile::Builder::new()
+            .prefix(".annals-")
+            .suffix(".db")
+            .tempdir_in(directory)
+            .map_err(|error| refused(error.to_string()))?;
+        let made = draft.path().join("opencode.db");
+        let created = sqlite::create(&made).and_then(|connection| {
+            schema::create(&connection)?;
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        });
+        created.map_err(|error| refused(error.to_string()))?;
+        let placed = std::fs::File::open(&made).and_then(|file| file.sync_all());
+        // A link instead of a rename: if someone else has made the file meanwhile, theirs stays.
+        let placed = placed.and_then(|()| match std::fs::hard_link(&made, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            // Some file systems have no links.
+            Err(_) => std::fs::rename(&made, path),
+            Ok(()) => Ok(()),
+        });
+        placed
+            .and_then(|()| crate::platform::sync_directory(directory))
+            .map_err(|error| refused(error.to_string()))?;
+        OpencodeDb::open(path)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads something in one short transaction. Where files are read without locks and change meanwhile, it is read
+    /// again.
+    fn read<T>(&self, mut work: impl FnMut(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        let mut tries = 0;
+        loop {
+            let idle = lock(&self.readers).pop();
+            let reader = match idle {
+                Some(reader) if reader.is_sound(&self.path) => reader,
+                _ => Reader::open(&self.path)?,
+            };
+            let transaction = reader.connection.unchecked_transaction();
+            let result = transaction.and_then(|transaction| {
+                let result = work(&transaction)?;
+                transaction.finish()?;
+                Ok(result)
+            });
+            if reader.is_sound(&self.path) {
+                lock(&self.readers).push(reader);
+                return result;
+            }
+            tries += 1;
+            if tries == MAX_TRIES {
+                return result;
+            }
+        }
+    }
+
+    fn read_error(&self, error: &rusqlite::Error) -> ReadError {
+        ReadError::Database { path: self.path.display().to_string(), what: error.to_string() }
+    }
+}
+
+/// So often is a page read again because the files were changed meanwhile.
+const MAX_TRIES: usize = 20;
+
+/// What a mutex holds is whole even if a thread died with it: connections are taken out, used and put back.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
