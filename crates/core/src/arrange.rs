@@ -62,6 +62,8 @@ const PROJECT_ORDER: [&str; 5] = ["id", "worktree", "vcs", "sandboxes", "time"];
 
 /// The document as a file of the JSON era would hold it. One that has that form already is returned as it is.
 pub fn for_file(key: &Key, document: &Document) -> Result<Document, JsonError> {
+    let restored = complete::restored(document);
+    let document = restored.as_ref().unwrap_or(document);
     let root = document.root();
     let position = |name: &str| root.members().position(|(key, _)| key == name);
     let (order, is_file): (&[&str], bool) = match key {

@@ -77,10 +77,22 @@ pub fn part(document: &Document, id: &PartId, around: &Surroundings<'_>) -> Comp
 ///
 /// What was filled in from a document's surroundings is not compared, because the surroundings of then are not known.
 pub fn covers(held: &Document, source: &Document) -> bool {
-    let (held, source) = (held.root(), source.root());
+    let (as_it_was, source_as_it_was) = (restored(held), restored(source));
+    let held = as_it_was.as_ref().unwrap_or(held).root();
+    let source = source_as_it_was.as_ref().unwrap_or(source).root();
     let covered = |fields| covers_members(fields, held, source);
     same_value(held, source)
         || [MESSAGE, PART].iter().any(|kinds| kinds.fields_of(source).is_some_and(covered))
+}
+
+/// Where the requested form of an answer is kept, so that it comes back with the message.
+const KEPT_FORMAT: &str = "annals:format";
+
+/// A message of a row with the one field put back that the server does not serve; none if nothing was taken away.
+pub fn restored(document: &Document) -> Option<Document> {
+    let kept = document.root().get(KEPT_FORMAT)?;
+    let edited = document.with(&["format"], &Verbatim(kept.raw())).ok()?;
+    edited.without(&[KEPT_FORMAT]).ok()
 }
 
 /// What the server accepts at some place.
@@ -354,7 +366,8 @@ impl Completion<'_> {
             };
             edited = next.map_err(|error| error.to_string())?;
         }
-        Ok((edited, edits.iter().map(|edit| edit.path.join(".")).collect()))
+        let names = edits.iter().map(|edit| edit.path.join(".")).filter(|name| name != KEPT_FORMAT);
+        Ok((edited, names.collect()))
     }
 
     fn collect(
@@ -379,6 +392,9 @@ impl Completion<'_> {
         path: &mut Vec<&'static str>,
         edits: &mut Vec<Edit>,
     ) -> Result<(), String> {
+        if let (Shape::Never, Some(value)) = (field.shape, value) {
+            edits.push(Edit { path: vec![KEPT_FORMAT], value: Some(value.raw().to_owned()) });
+        }
         let value = match field.remedy(value) {
             Remedy::None => return Ok(()),
             Remedy::Members(fields, object) => return self.collect(fields, object, path, edits),
@@ -581,7 +597,7 @@ const MESSAGE: Kinds = Kinds { tag: "role", kinds: &[("user", USER), ("assistant
 const USER: &[Field] = &[
     object("time", &[must("created", Shape::Time, Fill::Created)]),
     // 1.18.33 stores the requested form of an answer and then refuses to serve it: it wants an instance of a class there
-    // that nothing read from the database is.
+    // that nothing read from the database is. So it is kept under another name.
     may("format", Shape::Never),
     may("summary", Shape::Object(SUMMARY)),
     must("agent", Shape::Text, Fill::Agent),
@@ -1128,7 +1144,7 @@ mod tests {
             r#","summary":{"diffs":[{"file":"a.bin","before":"","additions":0,"deletions":0},{"additions":1,"deletions":1}]}"#,
             "summary.diffs",
         );
-        check(r#","format":{"type":"text"}"#, "", "format");
+        check(r#","format":{"type":"text"}"#, r#","annals:format":{"type":"text"}"#, "format");
         check(r#","tools":{"a":1},"system":null"#, "", "system tools");
     }
 
