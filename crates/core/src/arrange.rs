@@ -28,26 +28,48 @@ pub fn row_data(key: &Key, document: &Document) -> Vec<u8> {
 }
 
 /// The document of a message or part, rebuilt from its row: `{...data, id, sessionID, messageID}`.
-pub fn from_row(key: &Key, data: Vec<u8>) -> Result<Document, JsonError> {
-    let document = Document::parse(data)?;
-    let root = document.root();
+pub fn from_row(key: &Key, data: &[u8]) -> Result<Document, JsonError> {
     let ids = column_ids(key);
-    if root.kind() != Kind::Object || ids.iter().any(|(name, _)| root.get(name).is_some()) {
-        // JavaScript's spread keeps the place of a field that is there already, and so does an edit.
-        return Ok(ids
-            .into_iter()
-            .fold(document, |document, (name, id)| document.with(&[name], id).unwrap_or(document)));
+    // Nearly always the ids can be put behind the other members, and the text be looked at once. That it was JSON before
+    // shows when it is again, with the ids where they were put.
+    if let Some(text) = appended(data, &ids)
+        && let Ok(document) = Document::parse(text)
+        && ends_with(document.root(), &ids)
+    {
+        return Ok(document);
     }
-    let is_empty = root.members().next().is_none();
-    let text = document.text().trim_end();
-    let mut rebuilt = text.as_bytes()[..text.len() - 1].to_vec();
-    for (n, (name, id)) in ids.into_iter().enumerate() {
+    let document = Document::parse(data.to_vec())?;
+    if document.root().kind() != Kind::Object {
+        return Ok(document);
+    }
+    // JavaScript's spread keeps the place of a field that is there already, and so does an edit.
+    Ok(ids.into_iter().fold(document, |document, (name, id)| document.with(&[name], id).unwrap_or(document)))
+}
+
+/// The text of an object with ids as further members; none if it does not look like an object with members.
+fn appended(object: &[u8], ids: &[(&'static str, &str)]) -> Option<Vec<u8>> {
+    let members = object.strip_prefix(b"{\"")?.strip_suffix(b"}")?;
+    let length = ids.iter().map(|(name, id)| name.len() + id.len() + 6).sum::<usize>();
+    let mut text = Vec::with_capacity(object.len() + length);
+    text.extend_from_slice(b"{\"");
+    text.extend_from_slice(members);
+    for (name, id) in ids {
         // Ids are letters, digits and `_`, so they need no escapes.
-        let comma = if n == 0 && is_empty { "" } else { "," };
-        rebuilt.extend_from_slice(format!("{comma}\"{name}\":\"{id}\"").as_bytes());
+        for piece in [",\"", name, "\":\"", id, "\""] {
+            text.extend_from_slice(piece.as_bytes());
+        }
     }
-    rebuilt.push(b'}');
-    Document::parse(rebuilt)
+    text.push(b'}');
+    Some(text)
+}
+
+/// Whether the last members of an object are these ids, and no others have their names.
+fn ends_with(object: Node<'_>, ids: &[(&'static str, &str)]) -> bool {
+    let n_others = object.members().count().saturating_sub(ids.len());
+    object.members().enumerate().all(|(n, (name, value))| match n.checked_sub(n_others) {
+        None => !ids.iter().any(|(id, _)| name == *id),
+        Some(n) => name == ids[n].0 && value.as_text().is_some_and(|text| text == ids[n].1),
+    })
 }
 
 /// Fields of a session that later versions keep and that follow from its messages and its directory.
@@ -230,7 +252,7 @@ mod tests {
         let file = "{\n  \"id\": \"prt_1\",\n  \"sessionID\": \"ses_1\",\n  \"messageID\": \"msg_1\",\n  \"type\": \"text\",\n  \"text\": \"\\ud83d é\"\n}";
         let data = row_data(&part_key(), &parse(file));
         assert_eq!(String::from_utf8_lossy(&data), r#"{"type":"text","text":"\ud83d é"}"#);
-        let rebuilt = from_row(&part_key(), data).unwrap();
+        let rebuilt = from_row(&part_key(), &data).unwrap();
         assert_eq!(
             rebuilt.text(),
             r#"{"type":"text","text":"\ud83d é","id":"prt_1","sessionID":"ses_1","messageID":"msg_1"}"#
@@ -240,15 +262,26 @@ mod tests {
 
     #[test]
     fn ids_inside_the_data_give_way_to_the_columns() {
-        let rebuilt =
-            from_row(&part_key(), br#"{"id":"prt_9","type":"text","messageID":"msg_9"}"#.to_vec()).unwrap();
+        let rebuilt = from_row(&part_key(), br#"{"id":"prt_9","type":"text","messageID":"msg_9"}"#).unwrap();
         assert_eq!(rebuilt.text(), r#"{"id":"prt_1","type":"text","messageID":"msg_1","sessionID":"ses_1"}"#);
         assert_eq!(
-            from_row(&part_key(), b"{}".to_vec()).unwrap().text(),
+            from_row(&part_key(), b"{}").unwrap().text(),
             r#"{"id":"prt_1","sessionID":"ses_1","messageID":"msg_1"}"#
         );
-        assert_eq!(from_row(&part_key(), b"[1]".to_vec()).unwrap().text(), "[1]");
-        assert!(from_row(&part_key(), b"{".to_vec()).is_err());
+        assert_eq!(from_row(&part_key(), b"[1]").unwrap().text(), "[1]");
+        for torn in [
+            "{",
+            "{\"a\":12",
+            "{\"a\":\"}",
+            "{\"a\":{}",
+            "{\"a\":1}}",
+            "{\"a\":[1,\"}",
+            "{\"a\":1,}",
+            "{\"}",
+            "",
+        ] {
+            assert!(from_row(&part_key(), torn.as_bytes()).is_err(), "{torn}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
-use annals_core::id::{MessageId, Millis, ProjectId, SessionId};
+use annals_core::id::{Millis, ProjectId, SessionId};
 use annals_core::lens::{Message, Project, ProjectTime, Session};
 use annals_core::{Document, Key, Stored, Transaction, arrange};
 use rayon::prelude::*;
@@ -76,6 +76,10 @@ pub struct Account {
     pub converted: usize,
     /// Projects that are known by another id in the target, with that id.
     pub refiled: BTreeMap<ProjectId, ProjectId>,
+    /// Files of long tool output that were copied, or would be.
+    pub tool_outputs: usize,
+    /// Files of long tool output for which the target has no place, or that could not be copied.
+    pub tool_outputs_left: usize,
     /// Files that tell OpenCode the id of a repository, written because they were missing.
     pub cached_ids: Vec<PathBuf>,
 }
@@ -154,6 +158,8 @@ struct Gathered {
     documents: Vec<(Key, Document)>,
     quarantined: Vec<Quarantined>,
     n_converted: usize,
+    /// Files that its documents name.
+    tool_outputs: Vec<PathBuf>,
 }
 
 /// Sessions that are committed together.
@@ -201,8 +207,9 @@ impl Copier<'_> {
             let (sender, receiver) = mpsc::sync_channel::<Result<Vec<Gathered>, ReadError>>(1);
             scope.spawn(move || {
                 for group in sessions.chunks(READ_AT_ONCE) {
-                    let gathered: Result<Vec<_>, ReadError> =
-                        parallel::run(|| group.par_iter().map(|record| gather(from, record)).collect());
+                    let gathered: Result<Vec<_>, ReadError> = parallel::run_as(from.work(), || {
+                        group.par_iter().map(|record| gather(from, record)).collect()
+                    });
                     let is_end = gathered.is_err();
                     if sender.send(gathered).is_err() || is_end {
                         return;
@@ -221,7 +228,7 @@ impl Copier<'_> {
 
     /// Compares a session with what the target has, and puts what is to be stored into the batch.
     fn add(&mut self, gathered: Gathered) -> Result<(), CopyFailure> {
-        let Gathered { record, documents, quarantined, n_converted } = gathered;
+        let Gathered { record, documents, quarantined, n_converted, tool_outputs } = gathered;
         self.account.sessions.seen += 1;
         self.account.documents.seen += 1 + documents.len() + quarantined.len();
         self.account.documents.quarantined += quarantined.len();
@@ -239,7 +246,11 @@ impl Copier<'_> {
         }
         let mut theirs = match &held {
             Some(held) => self.held_documents(held)?,
-            None => HashMap::new(),
+            // Differences lie in files that both homes of a data directory share.
+            None => match self.to.document(&Key::Diff(record.id.clone())) {
+                Ok(Some(stored)) => HashMap::from([(stored.key.clone(), stored)]),
+                _ => HashMap::new(),
+            },
         };
         let mut changes = Vec::new();
         let filing = self.filing(&record, &documents)?;
@@ -261,6 +272,7 @@ impl Copier<'_> {
             self.plan(key, document, old, is_newer, &mut changes);
         }
         self.account.only_in_target += theirs.keys().filter(|key| matches!(key, Key::Message(..))).count();
+        self.copy_tool_outputs(&record, &tool_outputs);
         if changes.is_empty() {
             self.account.sessions.unchanged += 1;
             return Ok(());
@@ -271,6 +283,28 @@ impl Copier<'_> {
             self.flush()?;
         }
         Ok(())
+    }
+
+    /// Copies the files that hold what was too long for the documents. OpenCode itself removes them after a week, so one
+    /// that cannot be copied is counted and no more.
+    fn copy_tool_outputs(&mut self, record: &SessionRecord, files: &[PathBuf]) {
+        let target = self.to.data_directory(record).map(|data| data.join(TOOL_OUTPUT));
+        for file in files {
+            let Some((directory, name)) = target.as_ref().zip(file.file_name()) else {
+                self.account.tool_outputs_left += 1;
+                continue;
+            };
+            let copied = directory.join(name);
+            if copied.exists() {
+                continue;
+            }
+            let done = self.options.dry_run
+                || std::fs::create_dir_all(directory).and_then(|()| std::fs::copy(file, &copied)).is_ok();
+            match done {
+                true => self.account.tool_outputs += 1,
+                false => self.account.tool_outputs_left += 1,
+            }
+        }
     }
 
     /// Decides what becomes of one document.
@@ -506,20 +540,25 @@ fn beside(session: &SessionId) -> [Key; 4] {
 }
 
 fn gather(from: &dyn Read, record: &SessionRecord) -> Result<Gathered, ReadError> {
-    let mut gathered =
-        Gathered { record: record.clone(), documents: Vec::new(), quarantined: Vec::new(), n_converted: 0 };
-    let mut messages: HashSet<MessageId> = HashSet::new();
+    let mut gathered = Gathered {
+        record: record.clone(),
+        documents: Vec::new(),
+        quarantined: Vec::new(),
+        n_converted: 0,
+        tool_outputs: Vec::new(),
+    };
     let unvisited = from.messages(record, Want::Parts, &mut |message| {
         gathered.n_converted += usize::from(message.converted);
         gathered.quarantined.extend(message.quarantined);
-        if let Key::Message(_, id) = &message.stored.key {
-            messages.insert(id.clone());
-        }
         let all = std::iter::once(message.stored).chain(message.parts);
         gathered.documents.extend(all.map(|stored| (stored.key, stored.document)));
         ControlFlow::Continue(())
     })?;
     gathered.quarantined.extend(unvisited);
+    if let Some(data) = from.data_directory(record) {
+        let named = gathered.documents.iter().filter_map(|(key, document)| tool_output(&data, key, document));
+        gathered.tool_outputs = named.collect();
+    }
     for key in beside(&record.id) {
         match from.document(&key) {
             Ok(stored) => gathered.documents.extend(stored.map(|stored| (stored.key, stored.document))),
@@ -528,6 +567,20 @@ fn gather(from: &dyn Read, record: &SessionRecord) -> Result<Gathered, ReadError
         }
     }
     Ok(gathered)
+}
+
+/// The directory of what was too long for a document.
+const TOOL_OUTPUT: &str = "tool-output";
+
+/// The file that a tool call says its whole output is in, if it is still there.
+fn tool_output(data: &Path, key: &Key, document: &Document) -> Option<PathBuf> {
+    // Nearly no part names one, and this tells without taking each apart.
+    if !matches!(key, Key::Part(..)) || memchr::memmem::find(document.bytes(), b"tool-output").is_none() {
+        return None;
+    }
+    let named = document.root().at(&["state", "metadata", "outputPath"])?.as_text()?.to_string();
+    let path = data.join(TOOL_OUTPUT).join(Path::new(&named).file_name()?);
+    path.is_file().then_some(path)
 }
 
 /// The root of the working tree in which the first answer ran.

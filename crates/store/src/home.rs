@@ -1,12 +1,14 @@
 //! Homes: the places where sessions live, and what can be asked of any of them.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use annals_core::id::{Millis, ProjectId, SessionId};
 use annals_core::json::JsonError;
 use annals_core::{Document, Key, Stored, Transaction};
 
 use crate::check::Problem;
+pub use crate::parallel::Work;
 use crate::project::IdentityRule;
 use crate::query::SessionQuery;
 
@@ -54,6 +56,16 @@ pub trait Read: Send + Sync {
 
     /// How much there is, without reading it.
     fn extent(&self) -> Result<Extent, ReadError>;
+
+    /// OpenCode's data directory of a session, where files lie that its documents name: `tool-output/`.
+    fn data_directory(&self, _session: &SessionRecord) -> Option<PathBuf> {
+        None
+    }
+
+    /// What reading several sessions at once consists of.
+    fn work(&self) -> Work {
+        Work::Waiting
+    }
 
     /// What of the home is not read, in words: the tables of a later version, for instance.
     fn remarks(&self) -> Vec<String> {
@@ -155,6 +167,9 @@ impl SessionRecord {
 pub enum Want {
     /// The message documents, and how many parts each has.
     PartCounts,
+    /// The message documents, how many parts each has, and those parts that are tool calls. Others may be there as well;
+    /// a home that can tell without reading them leaves them out.
+    ToolCalls,
     /// The message documents and all parts.
     Parts,
 }
@@ -166,7 +181,7 @@ pub struct MessageRecord {
     pub stored: Stored,
     /// When it was made.
     pub made: Millis,
-    /// Its parts in order; empty if only their number was wanted.
+    /// Its parts in order, as far as they were wanted.
     pub parts: Vec<Stored>,
     /// How many parts there are, readable or not.
     pub n_parts: usize,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::home::Write;
-use crate::home::opencode_db::{OpenDbError, OpencodeDb};
+use crate::home::opencode_db::{Generation, OpenDbError, OpencodeDb};
 use crate::home::opencode_dir::{OpenDirError, OpencodeDir};
 
 /// A home could not be opened.
@@ -42,11 +42,11 @@ pub fn open(url: &str) -> Result<Box<dyn Write>, OpenError> {
 }
 
 /// Opens a home, and makes an empty one if there is nothing at its path: a database if it is to end in `.db`, else a
-/// directory.
-pub fn open_or_create(url: &str) -> Result<Box<dyn Write>, OpenError> {
+/// directory. `generation` is for a database.
+pub fn open_or_create(url: &str, generation: Generation) -> Result<Box<dyn Write>, OpenError> {
     let path = path_of(url)?;
     if is_database(&path) {
-        return Ok(Box::new(OpencodeDb::open_or_create(&path)?));
+        return Ok(Box::new(OpencodeDb::open_or_create(&path, generation)?));
     }
     Ok(Box::new(OpencodeDir::open_or_create(&path)?))
 }

@@ -106,6 +106,8 @@ fn connect(path: &Path, parameters: &str, flags: OpenFlags) -> rusqlite::Result<
         // OpenCode has neither views nor triggers; a file that has them wants something else to run.
         (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        // Or statements would be compiled anew whenever other values are bound to them.
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
     ] {
         connection.set_db_config(setting, on)?;
     }

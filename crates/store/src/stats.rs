@@ -93,7 +93,8 @@ pub fn collect(
         if batch.is_empty() {
             return Ok(found);
         }
-        let counted: Result<Vec<_>, ReadError> = parallel::run(|| batch.into_par_iter().map(count).collect());
+        let counted: Result<Vec<_>, ReadError> =
+            parallel::run_as(home.work(), || batch.into_par_iter().map(count).collect());
         for (stats, mut quarantined) in counted? {
             found.value.merge(stats);
             found.quarantined.append(&mut quarantined);
@@ -109,7 +110,7 @@ fn count_session(
     let time = record.stored.document.lens::<Session<'_>>().time.unwrap_or_default();
     let mut stats = Stats { sessions: 1, earliest: time.created, latest: time.updated, ..Stats::default() };
     let mut quarantined = Vec::new();
-    let unvisited = home.messages(record, Want::Parts, &mut |mut message| {
+    let unvisited = home.messages(record, Want::ToolCalls, &mut |mut message| {
         quarantined.append(&mut message.quarantined);
         if message.converted {
             // OpenCode counts these neither.

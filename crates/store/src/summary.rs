@@ -71,7 +71,8 @@ pub fn summarize(
         progress();
         summary
     };
-    let read: Result<Vec<_>, ReadError> = parallel::run(|| records.into_par_iter().map(summarize).collect());
+    let read: Result<Vec<_>, ReadError> =
+        parallel::run_as(home.work(), || records.into_par_iter().map(summarize).collect());
     let mut found: Found<Vec<SessionSummary>> = Found::default();
     for (summary, mut quarantined) in read? {
         found.value.push(summary);

@@ -1,11 +1,13 @@
 //! `annals copy`
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use annals::copy::{Account, CopyFailure, Options, Tally, copy, with_children};
+use annals::home::opencode_db::Generation;
 use annals::home::{Read, Several, Write};
 use annals::open::{open_all, open_or_create, path_of};
+use annals::project::IdentityRule;
 use annals::query::SessionQuery;
 use serde::Serialize;
 
@@ -63,6 +65,8 @@ struct AccountJson {
     lost: BTreeMap<String, usize>,
     not_held: BTreeMap<&'static str, usize>,
     refiled: BTreeMap<String, String>,
+    tool_outputs: usize,
+    tool_outputs_left: usize,
     problems: Vec<String>,
 }
 
@@ -86,6 +90,9 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
         Some(from) => open_all(from)?,
         None => context.open()?.into_homes(),
     };
+    // What a database of 1.16 or later keeps goes into one like it; all else into one that any version opens.
+    let is_late = sources.iter().any(|home| home.identity_rule() == IdentityRule::Remote);
+    let generation = if is_late { Generation::Latest } else { Generation::Portable };
     // A data directory may hold the target as well.
     let is_target = |home: &dyn Write| same_place(&PathBuf::from(home.url()), &target_path);
     let sources: Vec<&dyn Read> =
@@ -106,7 +113,7 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
     // The oldest first, so that rows lie in the order of time.
     sessions.reverse();
     let unreadable = if args.sessions.is_empty() { found.quarantined } else { Vec::new() };
-    let to = open_target(args, &target_path)?;
+    let to = open_target(args, &target_path, generation)?;
     let options = Options {
         dry_run: args.dry_run,
         merge: args.merge,
@@ -149,18 +156,18 @@ impl Target {
     }
 }
 
-fn open_target(args: &CopyArgs, path: &std::path::Path) -> Result<Target, CliError> {
+fn open_target(args: &CopyArgs, path: &Path, generation: Generation) -> Result<Target, CliError> {
     if !args.dry_run || path.exists() {
-        return Ok(Target { home: open_or_create(&args.to)?, _stand_in: None });
+        return Ok(Target { home: open_or_create(&args.to, generation)?, _stand_in: None });
     }
     let stand_in =
         tempfile::tempdir().map_err(|error| CliError::new(format!("cannot make a directory: {error}")))?;
     let name = path.file_name().unwrap_or("home".as_ref());
-    let home = open_or_create(&stand_in.path().join(name).display().to_string())?;
+    let home = open_or_create(&stand_in.path().join(name).display().to_string(), generation)?;
     Ok(Target { home, _stand_in: Some(stand_in) })
 }
 
-fn same_place(a: &std::path::Path, b: &std::path::Path) -> bool {
+fn same_place(a: &Path, b: &Path) -> bool {
     match (a.canonicalize(), b.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,
         _ => false,
@@ -185,6 +192,8 @@ fn print(context: &Context, args: &CopyArgs, account: &Account) -> Result<(), Cl
             lost: account.lost.clone(),
             not_held: account.not_held.clone(),
             refiled: account.refiled.iter().map(|(from, to)| (from.to_string(), to.to_string())).collect(),
+            tool_outputs: account.tool_outputs,
+            tool_outputs_left: account.tool_outputs_left,
             problems: account.quarantined.iter().map(|problem| one_line(&problem.to_string())).collect(),
         })?;
         output.finish()?;
@@ -215,7 +224,7 @@ fn remarks(account: &Account) -> Vec<String> {
         fields.sort_unstable();
         fields.dedup();
         lines.push(format!(
-            "{} completed with what OpenCode 1.18 requires: {}",
+            "{} adapted to what OpenCode 1.18 requires: {}",
             count(account.completed.len(), "document"),
             fields.join(", ")
         ));
@@ -226,6 +235,13 @@ fn remarks(account: &Account) -> Vec<String> {
     }
     for (from, to) in &account.refiled {
         lines.push(format!("project {from} is filed under {to}, the id this OpenCode looks for"));
+    }
+    if account.tool_outputs > 0 {
+        lines.push(format!("{} of long tool output copied as well", count(account.tool_outputs, "file")));
+    }
+    if account.tool_outputs_left > 0 {
+        let n = count(account.tool_outputs_left, "file");
+        lines.push(format!("left behind, the target has no place for it: {n} of long tool output"));
     }
     for path in &account.cached_ids {
         lines.push(format!("{} written: later versions find the project's sessions by it", path.display()));

@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use annals::home::opencode_db::Generation;
 use annals::import::{Existing, import, refile};
 use annals::model::Document;
 use annals::model::format::{ImportError, jsonl, opencode};
@@ -74,7 +75,7 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
         imported = refile(imported, &identity(&path)?.id, &path);
     }
     // Only now that there is something to store may a home be made for it.
-    let home = annals::open::open_or_create(&target)?;
+    let home = annals::open::open_or_create(&target, Generation::Portable)?;
     let existing = if args.merge { Existing::Merge } else { Existing::Refuse };
     let account = import(&*home, imported, existing, context.clock.now)?;
     if context.json {

@@ -20,6 +20,7 @@ use rusqlite::Connection;
 
 use crate::home::ReadError;
 use crate::sqlite::{self, Reader};
+pub use schema::Generation;
 use schema::Schema;
 
 /// A database of OpenCode, such as `~/.local/share/opencode/opencode.db`.
@@ -115,8 +116,8 @@ impl OpencodeDb {
         Ok(OpencodeDb { path, schema, readers: Mutex::new(vec![reader]), writer: Mutex::new(None) })
     }
 
-    /// Opens a database, and makes an empty one if there is none: one that OpenCode 1.2.27 and all later versions open.
-    pub fn open_or_create(path: &Path) -> Result<OpencodeDb, OpenDbError> {
+    /// Opens a database, and makes an empty one if there is none.
+    pub fn open_or_create(path: &Path, generation: Generation) -> Result<OpencodeDb, OpenDbError> {
         match OpencodeDb::open(path) {
             Err(OpenDbError::NotFound { .. }) => {}
             opened => return opened,
@@ -134,7 +135,7 @@ impl OpencodeDb {
             .map_err(|error| refused(error.to_string()))?;
         let made = draft.path().join("opencode.db");
         let created = sqlite::create(&made).and_then(|connection| {
-            schema::create(&connection)?;
+            schema::create(&connection, generation)?;
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         });
         created.map_err(|error| refused(error.to_string()))?;

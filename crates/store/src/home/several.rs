@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use annals_core::id::{Millis, SessionId};
 use annals_core::lens::Session;
 use annals_core::{Key, Stored};
 
-use super::{Extent, Found, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
+use super::{Extent, Found, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want, Work};
 use crate::check::Problem;
 use crate::query::SessionQuery;
 
@@ -127,6 +128,15 @@ impl Read for Several<'_> {
             sum.bytes += extent.bytes;
         }
         Ok(sum)
+    }
+
+    fn data_directory(&self, session: &SessionRecord) -> Option<PathBuf> {
+        self.home_of(session)?.data_directory(session)
+    }
+
+    fn work(&self) -> Work {
+        let computes = self.0.iter().all(|home| home.work() == Work::Computing);
+        if computes { Work::Computing } else { Work::Waiting }
     }
 
     fn remarks(&self) -> Vec<String> {

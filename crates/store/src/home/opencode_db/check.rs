@@ -40,7 +40,7 @@ impl OpencodeDb {
             checked
         };
         let checked: Result<Vec<_>, ReadError> =
-            parallel::run(|| found.value.par_iter().map(check).collect());
+            parallel::run_as(self.work(), || found.value.par_iter().map(check).collect());
         problems.extend(checked?.into_iter().flatten());
         for session in &known {
             if let Err(quarantined) = self.read_diff(session) {

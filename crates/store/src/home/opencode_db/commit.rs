@@ -16,9 +16,10 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, FileControl, OptionalExtension, ToSql, ffi};
 
 use super::column::{self, Column, values_of};
+use super::diff_file::{self, DiffFile};
 use super::read::{document, place_of};
 use super::schema::{self, Schema};
-use super::{OpencodeDb, diff_file, lock};
+use super::{OpencodeDb, lock};
 use crate::home::{CommitError, Completion, ConflictKind, Native, Receipt, Write};
 use crate::project::IdentityRule;
 use crate::sqlite;
@@ -132,6 +133,10 @@ impl OpencodeDb {
             }
         }
         applier.update_totals().map_err(|error| self.failed(&error))?;
+        // Files are there before the rows are: OpenCode since 1.16 does not look at them, and earlier versions only at
+        // that of a session they know.
+        diff_file::write_all(&applier.diffs)
+            .map_err(|(path, source)| CommitError::Failed { path: path.display().to_string(), source })?;
         let written = changes.iter().filter(|change| change.document.is_some()).count();
         Ok(Receipt { written, deleted: changes.len() - written, completed: applier.completed })
     }
@@ -181,6 +186,7 @@ struct Applier<'a> {
     /// What the sessions' totals change by.
     totals: BTreeMap<String, Totals>,
     completed: Vec<Completion>,
+    diffs: Vec<DiffFile<'a>>,
 }
 
 /// What the messages of a transaction mean for the columns of their session.
@@ -217,11 +223,20 @@ impl<'a> Applier<'a> {
         for messages in messages.values_mut() {
             messages.sort_by_key(|(id, _)| (made.get(*id).copied(), id.as_str()));
         }
-        let (totals, completed) = (BTreeMap::new(), Vec::new());
-        Applier { home, connection, schema, messages, made, deleted, totals, completed }
+        Applier {
+            home,
+            connection,
+            schema,
+            messages,
+            made,
+            deleted,
+            totals: BTreeMap::new(),
+            completed: Vec::new(),
+            diffs: Vec::new(),
+        }
     }
 
-    fn put(&mut self, change: &Change, document: &Document) -> Result<(), CommitError> {
+    fn put(&mut self, change: &Change, document: &'a Document) -> Result<(), CommitError> {
         let old = self.expect(change)?;
         let result = match &change.key {
             Key::Project(id) => self.put_project(id, document, change.expected == Expected::Absent),
@@ -535,17 +550,13 @@ impl<'a> Applier<'a> {
             .execute((session.as_str(), text(share.id), text(share.secret), text(share.url)))
     }
 
-    /// The file is there before the rows are: OpenCode since 1.16 does not look at it, and earlier versions only at that
-    /// of a session they know.
-    fn put_diff(&self, session: &SessionId, document: &Document) -> Result<(), CommitError> {
+    fn put_diff(&mut self, session: &SessionId, document: &'a Document) -> Result<(), CommitError> {
         let Some(path) = self.home.diff_path(session) else {
-            return Err(refused(
-                &Key::Diff(session.clone()),
-                "the database is not in a directory of OpenCode's",
-            ));
+            let what = "the database is not in a directory of OpenCode's";
+            return Err(refused(&Key::Diff(session.clone()), what));
         };
-        diff_file::write(&path, document.bytes())
-            .map_err(|source| CommitError::Failed { path: path.display().to_string(), source })
+        self.diffs.push(DiffFile { path, bytes: document.bytes() });
+        Ok(())
     }
 
     fn delete(&mut self, change: &Change) -> Result<(), CommitError> {

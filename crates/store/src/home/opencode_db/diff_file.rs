@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use annals_core::id::SessionId;
 use annals_core::json::Kind;
 use annals_core::{Document, Key, Stored};
+use rayon::prelude::*;
 
 use super::OpencodeDb;
 use crate::home::{Quarantined, Reason};
-use crate::platform;
+use crate::{parallel, platform};
 
 impl OpencodeDb {
     /// The file for a session's differences. A database that is not where and called as OpenCode's are has none.
@@ -46,17 +47,31 @@ impl OpencodeDb {
     }
 }
 
-/// Writes a file that is there completely or not at all.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    fs::create_dir_all(directory)?;
-    let mut file = tempfile::Builder::new().prefix(".annals-").tempfile_in(directory)?;
-    file.write_all(bytes)?;
-    #[cfg(unix)]
-    file.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    platform::sync_directory(directory)
+/// A file to be written.
+pub(super) struct DiffFile<'d> {
+    pub(super) path: PathBuf,
+    pub(super) bytes: &'d [u8],
+}
+
+/// Writes files, each of which is there completely or not at all.
+pub(super) fn write_all(files: &[DiffFile<'_>]) -> Result<(), (PathBuf, io::Error)> {
+    let Some(directory) = files.first().and_then(|file| file.path.parent()) else { return Ok(()) };
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |error: io::Error| (path, error)
+    };
+    fs::create_dir_all(directory).map_err(at(directory))?;
+    let write_one = |file: &DiffFile<'_>| {
+        let mut draft = tempfile::Builder::new().prefix(".annals-").tempfile_in(directory)?;
+        draft.write_all(file.bytes)?;
+        #[cfg(unix)]
+        draft.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+        draft.as_file().sync_all()?;
+        draft.persist(&file.path).map_err(|error| error.error).map(drop)
+    };
+    // Syncing several at once lets the file system do it in one go.
+    parallel::run(|| files.par_iter().try_for_each(|file| write_one(file).map_err(at(&file.path))))?;
+    platform::sync_directory(directory).map_err(at(directory))
 }
 
 /// Removes a file; one that is gone already is as good.

@@ -55,6 +55,18 @@ pub(super) const NEWEST: &str = "1.18.33";
 /// The tables of 1.2.27, as it makes them. Both 1.2.27 and 1.18.33 take over a file that has these.
 const TABLES_OF_1_2_27: &str = include_str!("schema-1.2.27.sql");
 
+/// The tables of 1.18.33, which 1.16 and later open.
+const TABLES_OF_1_18_33: &str = include_str!("schema-1.18.33.sql");
+
+/// Which tables a new database gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generation {
+    /// Those of 1.2.27: every version from there on opens it, and brings it up to date.
+    Portable,
+    /// Those of 1.18.33: 1.16 and later open it, and it holds all that they keep.
+    Latest,
+}
+
 /// The tables and columns of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Schema {
@@ -192,18 +204,28 @@ impl Schema {
     }
 }
 
-/// Makes the tables of 1.2.27 with the list of migrations, so that any OpenCode from 1.2.27 on takes the file over.
-pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
+/// Makes tables with the list of the migrations that led to them, or OpenCode would refuse the file.
+pub(super) fn create(connection: &Connection, generation: Generation) -> rusqlite::Result<()> {
+    let (tables, migrations, insert) = match generation {
+        // A migration's moment is in its name: 20260127222353 is 2026-01-27 22:23:53 UTC.
+        Generation::Portable => (
+            TABLES_OF_1_2_27,
+            &MIGRATIONS[..N_IN_1_2_27],
+            "INSERT INTO __drizzle_migrations (hash, created_at, name, applied_at) SELECT '', 1000 * unixepoch(
+                substr(?1, 1, 4) || '-' || substr(?1, 5, 2) || '-' || substr(?1, 7, 2) || ' ' ||
+                substr(?1, 9, 2) || ':' || substr(?1, 11, 2) || ':' || substr(?1, 13, 2)
+             ), ?1, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
+        ),
+        Generation::Latest => (
+            TABLES_OF_1_18_33,
+            &MIGRATIONS[..],
+            "INSERT INTO migration (id, time_completed) VALUES (?1, 1000 * unixepoch('now'))",
+        ),
+    };
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    connection.execute_batch(TABLES_OF_1_2_27)?;
-    // A migration's moment is in its name: 20260127222353 is 2026-01-27 22:23:53 UTC.
-    let mut insert = connection.prepare(
-        "INSERT INTO __drizzle_migrations (hash, created_at, name, applied_at) SELECT '', 1000 * unixepoch(
-            substr(?1, 1, 4) || '-' || substr(?1, 5, 2) || '-' || substr(?1, 7, 2) || ' ' ||
-            substr(?1, 9, 2) || ':' || substr(?1, 11, 2) || ':' || substr(?1, 13, 2)
-         ), ?1, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
-    )?;
-    for name in &MIGRATIONS[..N_IN_1_2_27] {
+    connection.execute_batch(tables)?;
+    let mut insert = connection.prepare(insert)?;
+    for name in migrations {
         insert.execute([name])?;
     }
     drop(insert);

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
 use annals_core::id::{IdError, MessageId, Millis, PartId, ProjectId, SessionId};
 use annals_core::lens::{Message, Session};
@@ -99,7 +100,7 @@ impl Read for OpencodeDir {
             let mut tries = 0;
             let records = loop {
                 let records: Vec<_> = match want {
-                    Want::Parts if batch.len() > 4 => parallel::run(|| {
+                    Want::Parts | Want::ToolCalls if batch.len() > 4 => parallel::run(|| {
                         batch.par_iter_mut().map(|pending| complete(&tree, session, pending, want)).collect()
                     }),
                     _ => batch.iter_mut().map(|pending| complete(&tree, session, pending, want)).collect(),
@@ -188,6 +189,13 @@ impl Read for OpencodeDir {
 
     fn extent(&self) -> Result<Extent, ReadError> {
         parallel::run(|| self.measure_all())
+    }
+
+    fn data_directory(&self, _session: &SessionRecord) -> Option<PathBuf> {
+        match self.path.join("storage").is_dir() {
+            true => Some(self.path.clone()),
+            false => self.path.canonicalize().ok()?.parent().map(Path::to_owned),
+        }
     }
 }
 
