@@ -3,6 +3,8 @@
 //! Times on a shared machine mean little by themselves. So the programs take turns, and what counts is the ratio of
 //! their medians, with the smallest and the largest ratio of a round beside it.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,74 +37,162 @@ struct Run {
 /// A question and how each program is asked it.
 struct Question {
     name: &'static str,
-    theirs: Vec<String>,
-    ours: Vec<(String, Vec<String>)>,
+    theirs: Asked,
+    ours: Vec<Asked>,
+}
+
+/// A command, its name in the report, and what is done before each run of it.
+struct Asked {
+    name: String,
+    program: PathBuf,
+    arguments: Vec<String>,
+    environment: Option<BTreeMap<String, OsString>>,
+    directory: PathBuf,
+    prepare: Box<dyn Fn() -> io::Result<()>>,
 }
 
 /// Runs everything and returns a report in Markdown.
 pub fn compare(comparison: &Comparison) -> io::Result<String> {
-    let opencode = OpenCode::version("1.1.65");
-    let lab = Lab::new(&opencode);
-    std::fs::create_dir_all(lab.data().parent().expect("a data directory has a parent"))?;
-    let _ = std::fs::remove_dir_all(lab.data());
-    std::os::unix::fs::symlink(comparison.home.canonicalize()?, lab.data())?;
-    let (project, session) = subject(&comparison.home)?;
-    let repository = lab.bind_project("repository", &project);
-    let home = comparison.home.display().to_string();
-    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let ours = |arguments: &str| (arguments.to_owned(), words(&format!("--home {home} {arguments}")));
-    let questions = [
-        Question {
-            name: "list",
-            theirs: words("session list --format json"),
-            ours: vec![ours("list --json"), ours(&format!("list --json --roots --project {project}"))],
-        },
-        Question { name: "stats", theirs: words("stats"), ours: vec![ours("stats --json")] },
-        Question {
-            name: "export",
-            theirs: words(&format!("export {session}")),
-            ours: vec![ours(&format!("export {session}"))],
-        },
-    ];
-    let scratch = tempfile::tempdir()?;
+    let home = comparison.home.canonicalize()?;
+    let (project, session) = subject(&home)?;
     let mut report = String::from(
         "| question | program | median | range | peak memory | times faster |\n|---|---|---|---|---|---|\n",
     );
-    for question in &questions {
+    let files = Subject { comparison, version: "1.1.65", data: home.clone(), home: home.clone() };
+    let (_lab, questions) = files.questions(&project, &session)?;
+    ask(&mut report, comparison, &questions)?;
+    // The database is made by the copy that is measured, so it comes first.
+    let scratch = tempfile::tempdir_in(home.parent().unwrap_or(&home))?;
+    let database = scratch.path().join("ours/opencode.db");
+    let (_lab, questions) = migration(comparison, &home, scratch.path(), &database)?;
+    ask(&mut report, comparison, &questions)?;
+    let data = database.parent().map(Path::to_owned).unwrap_or_default();
+    let rows = Subject { comparison, version: "1.18.33", data, home: database };
+    let (lab, questions) = rows.questions(&project, &session)?;
+    // Its first start brings the tables up to date.
+    let _ = lab.cli(lab.root(), &["session", "list"], b"");
+    ask(&mut report, comparison, &questions)?;
+    Ok(report)
+}
+
+/// A home that both programs are asked about.
+struct Subject<'c> {
+    comparison: &'c Comparison,
+    version: &'c str,
+    /// OpenCode's data directory.
+    data: PathBuf,
+    /// What annals is given.
+    home: PathBuf,
+}
+
+impl Subject<'_> {
+    fn questions(&self, project: &str, session: &str) -> io::Result<(Lab, Vec<Question>)> {
+        let opencode = OpenCode::version(self.version);
+        let lab = Lab::new(&opencode);
+        std::fs::create_dir_all(lab.data().parent().expect("a data directory has a parent"))?;
+        let _ = std::fs::remove_dir_all(lab.data());
+        std::os::unix::fs::symlink(&self.data, lab.data())?;
+        let repository = lab.bind_project("repository", project);
+        let theirs = |arguments: &str| Asked {
+            name: format!("opencode {arguments}"),
+            program: opencode.binary().to_owned(),
+            arguments: words(arguments),
+            environment: Some(lab.env()),
+            directory: repository.clone(),
+            prepare: Box::new(|| Ok(())),
+        };
+        let ours = |arguments: &str| {
+            let arguments_and_home = format!("--home {} {arguments}", self.home.display());
+            annals(self.comparison, &format!("annals {arguments}"), &arguments_and_home)
+        };
+        let questions = vec![
+            Question {
+                name: "list",
+                theirs: theirs("session list --format json"),
+                ours: vec![ours("list --json")?, ours(&format!("list --json --roots --project {project}"))?],
+            },
+            Question { name: "stats", theirs: theirs("stats"), ours: vec![ours("stats --json")?] },
+            Question {
+                name: "export",
+                theirs: theirs(&format!("export {session}")),
+                ours: vec![ours(&format!("export {session}"))?],
+            },
+        ];
+        Ok((lab, questions))
+    }
+}
+
+/// OpenCode 1.2.27 takes a directory over into its database when it first starts.
+fn migration(
+    comparison: &Comparison,
+    home: &Path,
+    scratch: &Path,
+    database: &Path,
+) -> io::Result<(Lab, Vec<Question>)> {
+    let opencode = OpenCode::version("1.2.27");
+    let lab = Lab::new(&opencode);
+    let data = scratch.join("theirs");
+    std::fs::create_dir_all(lab.data().parent().expect("a data directory has a parent"))?;
+    let _ = std::fs::remove_dir_all(lab.data());
+    std::os::unix::fs::symlink(&data, lab.data())?;
+    let storage = home.join("storage");
+    let theirs = Asked {
+        name: "opencode session list, first start of 1.2.27".to_owned(),
+        program: opencode.binary().to_owned(),
+        arguments: words("session list --format json"),
+        environment: Some(lab.env()),
+        directory: lab.root().to_owned(),
+        prepare: Box::new(move || {
+            let _ = std::fs::remove_dir_all(&data);
+            std::fs::create_dir_all(&data)?;
+            std::os::unix::fs::symlink(&storage, data.join("storage"))
+        }),
+    };
+    let target = database.parent().map(Path::to_owned).unwrap_or_default();
+    let arguments = format!("copy --from {} --to {}", home.display(), database.display());
+    let ours = Asked {
+        prepare: Box::new(move || {
+            let _ = std::fs::remove_dir_all(&target);
+            std::fs::create_dir_all(&target)
+        }),
+        ..annals(comparison, "annals copy --from DIR --to opencode.db", &arguments)?
+    };
+    Ok((lab, vec![Question { name: "take over", theirs, ours: vec![ours] }]))
+}
+
+fn annals(comparison: &Comparison, name: &str, arguments: &str) -> io::Result<Asked> {
+    Ok(Asked {
+        name: name.to_owned(),
+        program: comparison.annals.canonicalize()?,
+        arguments: words(arguments),
+        environment: None,
+        directory: std::env::current_dir()?,
+        prepare: Box::new(|| Ok(())),
+    })
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+/// Asks each question of both programs in turn, and adds the rows.
+fn ask(report: &mut String, comparison: &Comparison, questions: &[Question]) -> io::Result<()> {
+    let scratch = tempfile::tempdir()?;
+    for question in questions {
         let mut their_runs = Vec::new();
         let mut our_runs = vec![Vec::new(); question.ours.len()];
         for _ in 0..comparison.rounds {
-            let mut command = Command::new("/usr/bin/time");
-            command
-                .arg("--output")
-                .arg(scratch.path().join("usage"))
-                .arg("--format=%M")
-                .arg(opencode.binary());
-            command.args(&question.theirs).env_clear().envs(lab.env()).current_dir(&repository);
-            their_runs.push(run(command, scratch.path(), comparison.cold)?);
-            for ((_, arguments), runs) in question.ours.iter().zip(&mut our_runs) {
-                let mut command = Command::new("/usr/bin/time");
-                command
-                    .arg("--output")
-                    .arg(scratch.path().join("usage"))
-                    .arg("--format=%M")
-                    .arg(&comparison.annals);
-                command.args(arguments);
-                runs.push(run(command, scratch.path(), comparison.cold)?);
+            their_runs.push(run(&question.theirs, scratch.path(), comparison.cold)?);
+            for (asked, runs) in question.ours.iter().zip(&mut our_runs) {
+                runs.push(run(asked, scratch.path(), comparison.cold)?);
             }
         }
-        row(
-            &mut report,
-            question.name,
-            &format!("opencode {}", question.theirs.join(" ")),
-            &their_runs,
-            None,
-        );
-        for ((name, _), runs) in question.ours.iter().zip(&our_runs) {
-            row(&mut report, question.name, &format!("annals {name}"), runs, Some(&their_runs));
+        row(report, question.name, &question.theirs.name, &their_runs, None);
+        for (asked, runs) in question.ours.iter().zip(&our_runs) {
+            row(report, question.name, &asked.name, runs, Some(&their_runs));
         }
     }
-    Ok(report)
+    Ok(())
 }
 
 /// The project with the most sessions, and a session of it of middling size.
@@ -128,7 +218,14 @@ fn subject(home: &Path) -> io::Result<(String, String)> {
     Ok((project, session))
 }
 
-fn run(mut command: Command, scratch: &Path, cold: bool) -> io::Result<Run> {
+fn run(asked: &Asked, scratch: &Path, cold: bool) -> io::Result<Run> {
+    (asked.prepare)()?;
+    let mut command = Command::new("/usr/bin/time");
+    command.arg("--output").arg(scratch.join("usage")).arg("--format=%M").arg(&asked.program);
+    command.args(&asked.arguments).current_dir(&asked.directory);
+    if let Some(environment) = &asked.environment {
+        command.env_clear().envs(environment);
+    }
     if cold {
         Command::new("sync").status()?;
         std::fs::write("/proc/sys/vm/drop_caches", "3")?;

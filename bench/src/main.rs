@@ -27,7 +27,8 @@ enum Command {
     Compare(CompareArgs),
 }
 
-/// Measure annals beside the real OpenCode 1.1.65 on a generated home
+/// Measure annals beside real OpenCodes on a generated home: 1.1.65 on its files, 1.2.27's migration of them, 1.18.33 on a
+/// database
 #[derive(Debug, clap::Args)]
 struct CompareArgs {
     /// The home, as `generate` wrote it

@@ -21,10 +21,56 @@ fn column_ids(key: &Key) -> Vec<(&'static str, &str)> {
     }
 }
 
-/// The `data` of a message's or part's row: the document without its ids, as `JSON.stringify` writes it.
-pub fn row_data(key: &Key, document: &Document) -> Vec<u8> {
+/// The `data` of a message's or part's row: the document without its ids and without white space. For what OpenCode wrote
+/// that is what `JSON.stringify` makes of it; numbers and strings that others wrote in another way stay as they are.
+pub fn row_data(key: &Key, document: &Document) -> String {
     let ids = column_ids(key);
-    JsWriter::document(Style::Compact, &Without { node: document.root(), keys: &ids })
+    let root = document.root();
+    let mut data = String::with_capacity(document.text().len());
+    if root.kind() != Kind::Object {
+        push_compact(&mut data, document.text());
+        return data;
+    }
+    data.push('{');
+    let mut members = root.members();
+    while let Some((name, value)) = members.next_nodes() {
+        if name.as_text().is_some_and(|name| ids.iter().any(|(id, _)| name == *id)) {
+            continue;
+        }
+        if data.len() > 1 {
+            data.push(',');
+        }
+        data.push_str(name.raw());
+        data.push(':');
+        push_compact(&mut data, value.raw());
+    }
+    data.push('}');
+    data
+}
+
+/// Adds JSON text without the white space between its tokens.
+fn push_compact(out: &mut String, json: &str) {
+    let mut rest = json;
+    loop {
+        // Up to the next string there are only brackets, commas, colons, literals and white space.
+        let (outside, inside) = rest.split_at(memchr::memchr(b'"', rest.as_bytes()).unwrap_or(rest.len()));
+        out.extend(outside.split_ascii_whitespace());
+        if inside.is_empty() {
+            return;
+        }
+        let mut end = 1;
+        while let Some(found) = memchr::memchr2(b'"', b'\\', &inside.as_bytes()[end..]) {
+            end += found + 1;
+            if inside.as_bytes()[end - 1] == b'"' {
+                break;
+            }
+            // What an escape is followed by cannot end the string.
+            end += 1;
+        }
+        let (string, after) = inside.split_at(end);
+        out.push_str(string);
+        rest = after;
+    }
 }
 
 /// The document of a message or part, rebuilt from its row: `{...data, id, sessionID, messageID}`.
@@ -196,19 +242,6 @@ fn session_covers(more: Node<'_>, less: Node<'_>) -> bool {
     less.members().all(is_covered) && more.members().all(is_extra)
 }
 
-/// An object without some of its members.
-struct Without<'a> {
-    node: Node<'a>,
-    keys: &'a [(&'static str, &'a str)],
-}
-
-impl ToJs for Without<'_> {
-    fn write_js(&self, writer: &mut JsWriter) {
-        let kept = |key: &Text<'_>| !self.keys.iter().any(|(name, _)| key == *name);
-        writer.node_filtered(self.node, &kept);
-    }
-}
-
 /// An object with some members first and some left out.
 struct Ordered<'a> {
     node: Node<'a>,
@@ -251,13 +284,22 @@ mod tests {
     fn a_part_goes_into_a_row_and_back() {
         let file = "{\n  \"id\": \"prt_1\",\n  \"sessionID\": \"ses_1\",\n  \"messageID\": \"msg_1\",\n  \"type\": \"text\",\n  \"text\": \"\\ud83d é\"\n}";
         let data = row_data(&part_key(), &parse(file));
-        assert_eq!(String::from_utf8_lossy(&data), r#"{"type":"text","text":"\ud83d é"}"#);
-        let rebuilt = from_row(&part_key(), &data).unwrap();
+        assert_eq!(data, r#"{"type":"text","text":"\ud83d é"}"#);
+        let rebuilt = from_row(&part_key(), data.as_bytes()).unwrap();
         assert_eq!(
             rebuilt.text(),
             r#"{"type":"text","text":"\ud83d é","id":"prt_1","sessionID":"ses_1","messageID":"msg_1"}"#
         );
         assert_eq!(for_file(&part_key(), &rebuilt).unwrap().text(), file);
+    }
+
+    #[test]
+    fn a_row_has_every_token_and_no_white_space() {
+        let file = "{\n  \"type\": \"text\",\n  \"text\": \"a \\\" b\\\\\",\n  \"n\": [1e400, -0,\t1.50 ],\n  \"o\": { \"id\": null }\r\n}";
+        let expected = r#"{"type":"text","text":"a \" b\\","n":[1e400,-0,1.50],"o":{"id":null}}"#;
+        assert_eq!(row_data(&part_key(), &parse(file)), expected);
+        assert_eq!(row_data(&part_key(), &parse("{ }")), "{}");
+        assert_eq!(row_data(&part_key(), &parse("[ 1, \"a b\" ]")), "[1,\"a b\"]");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A document: the JSON of one entity, as text, and the key that says which entity it is.
 
+use std::sync::Arc;
+
 use crate::id::{MessageId, PartId, ProjectId, SessionId};
 use crate::json::edit::{self, EditError};
 use crate::json::{JsWriter, JsonError, JsonErrorKind, Node, Style, Tape, ToJs};
@@ -22,6 +24,11 @@ use crate::lens::Lens;
 /// ```
 #[derive(Clone)]
 pub struct Document {
+    /// Shared, so that a document can be passed around freely: nobody changes one.
+    inner: Arc<Scanned>,
+}
+
+struct Scanned {
     text: String,
     tape: Tape,
 }
@@ -35,8 +42,12 @@ impl Document {
         let text = String::from_utf8(bytes).map_err(|error| {
             JsonError::at(JsonErrorKind::NotUtf8, error.as_bytes(), error.utf8_error().valid_up_to())
         })?;
+        Document::scanned(text)
+    }
+
+    fn scanned(text: String) -> Result<Document, JsonError> {
         let tape = Tape::scan(&text)?;
-        Ok(Document { text, tape })
+        Ok(Document { inner: Arc::new(Scanned { text, tape }) })
     }
 
     /// A new document, laid out as OpenCode lays out its files.
@@ -55,17 +66,12 @@ impl Document {
 
     /// The document's text.
     pub fn text(&self) -> &str {
-        &self.text
+        &self.inner.text
     }
 
     /// The document's bytes.
     pub fn bytes(&self) -> &[u8] {
-        self.text.as_bytes()
-    }
-
-    /// The document's bytes, without copying.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.text.into_bytes()
+        self.text().as_bytes()
     }
 
     /// A hash of the bytes, to recognise them by.
@@ -75,7 +81,7 @@ impl Document {
 
     /// The outermost value.
     pub fn root(&self) -> Node<'_> {
-        Node::root(&self.text, &self.tape)
+        Node::root(&self.inner.text, &self.inner.tape)
     }
 
     /// The typed view of the document. What is missing or of another type is `None` there.
@@ -85,23 +91,22 @@ impl Document {
 
     /// This document with one field set and every other byte as it is.
     pub fn with(&self, path: &[&str], value: &(impl ToJs + ?Sized)) -> Result<Document, EditError> {
-        Document::edited(edit::set(&self.text, &self.tape, path, &value)?)
+        Document::edited(edit::set(&self.inner.text, &self.inner.tape, path, &value)?)
     }
 
     /// This document with one field removed and every other byte as it is.
     pub fn without(&self, path: &[&str]) -> Result<Document, EditError> {
-        Document::edited(edit::remove(&self.text, &self.tape, path)?)
+        Document::edited(edit::remove(&self.inner.text, &self.inner.tape, path)?)
     }
 
     fn edited(text: String) -> Result<Document, EditError> {
-        let tape = Tape::scan(&text)?;
-        Ok(Document { text, tape })
+        Ok(Document::scanned(text)?)
     }
 }
 
 impl PartialEq for Document {
     fn eq(&self, other: &Document) -> bool {
-        self.text == other.text
+        self.text() == other.text()
     }
 }
 
@@ -109,7 +114,7 @@ impl Eq for Document {}
 
 impl std::fmt::Debug for Document {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Document").field(&self.text).finish()
+        f.debug_tuple("Document").field(&self.text()).finish()
     }
 }
 

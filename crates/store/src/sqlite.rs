@@ -92,6 +92,9 @@ fn prepare_writer(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "cache_size", -64_000)?;
+    // Rows of one transaction lie in the same pages as those of the next. Copying pages from the log to the main file four
+    // times as rarely as by default halves what is written.
+    connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.file_control(None::<&str>, FileControl::PersistWal(&mut 1))
 }

@@ -14,6 +14,16 @@ impl Fixture {
     /// The fixtures that hold OpenCode's flat directory layout.
     pub const FLAT: [&'static str; 2] = ["opencode-1.0.185", "opencode-1.1.65"];
 
+    /// The fixtures that hold OpenCode's database.
+    pub const DATABASES: [&'static str; 6] = [
+        "opencode-1.2.27",
+        "opencode-1.18.33",
+        "small-1.2.27",
+        "small-1.18.33",
+        "migrated-1.1.65-to-1.2.27",
+        "migrated-1.1.65-to-1.18.33",
+    ];
+
     /// Unpacks `fixtures/<name>.tar.zst`.
     pub fn unpack(name: &str) -> Fixture {
         let archive = workspace().join("fixtures").join(format!("{name}.tar.zst"));

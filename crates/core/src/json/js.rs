@@ -165,11 +165,6 @@ impl JsWriter {
     ///
     /// Iterative, because a stored value may nest deeper than any stack.
     pub fn node(&mut self, node: Node<'_>) {
-        self.node_filtered(node, &|_| true);
-    }
-
-    /// The same without those members of the outermost object whose keys are not `kept`.
-    pub(crate) fn node_filtered(&mut self, node: Node<'_>, kept: &dyn Fn(&Text<'_>) -> bool) {
         let mut open: Vec<Rest<'_>> = Vec::new();
         let mut value = node;
         loop {
@@ -198,9 +193,6 @@ impl JsWriter {
                     self.end(closing);
                     continue;
                 };
-                if open.len() == 1 && key.as_ref().is_some_and(|key| !kept(key)) {
-                    continue;
-                }
                 self.separate();
                 if let Some(key) = key {
                     self.text(&key);

@@ -75,9 +75,10 @@ impl Lab {
         }
     }
 
-    /// `opencode session list --format json`: an array, empty when there is nothing to list.
+    /// `opencode session list --format json`: an array, empty when there is nothing to list. All sessions are
+    /// asked for, because since 1.2 it lists 100 by itself.
     pub fn session_list(&self, cwd: &Path) -> Value {
-        let output = self.succeed(cwd, &["session", "list", "--format", "json"]);
+        let output = self.succeed(cwd, &["session", "list", "--max-count", "100000", "--format", "json"]);
         // Where there are no sessions, nothing at all is printed.
         if output.stdout.trim_ascii().is_empty() {
             return json!([]);

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use annals_core::complete::{self, Completed, Surroundings};
 use annals_core::id::{MessageId, Millis, ProjectId, SessionId};
@@ -125,20 +125,42 @@ impl OpencodeDb {
             let path = self.path.display().to_string();
             return Err(CommitError::UnknownSchema { path, found, supported: schema::NEWEST });
         }
-        let mut applier = Applier::new(self, connection, &schema, changes);
-        for change in changes {
-            match &change.document {
-                Some(document) => applier.put(change, document)?,
-                None => applier.delete(change)?,
+        let diffs = self.diffs(changes)?;
+        let failed = |(path, source): (PathBuf, io::Error)| CommitError::Failed {
+            path: path.display().to_string(),
+            source,
+        };
+        let (completed, staged) = std::thread::scope(|scope| {
+            // The disk is waited for while rows are written.
+            let staged = scope.spawn(|| diff_file::stage(&diffs));
+            let mut applier = Applier::new(self, connection, &schema, changes);
+            for change in changes {
+                match &change.document {
+                    Some(document) => applier.put(change, document)?,
+                    None => applier.delete(change)?,
+                }
             }
-        }
-        applier.update_totals().map_err(|error| self.failed(&error))?;
+            applier.update_totals().map_err(|error| self.failed(&error))?;
+            let staged = staged.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok::<_, CommitError>((applier.completed, staged.map_err(failed)?))
+        })?;
         // Files are there before the rows are: OpenCode since 1.16 does not look at them, and earlier versions only at
         // that of a session they know.
-        diff_file::write_all(&applier.diffs)
-            .map_err(|(path, source)| CommitError::Failed { path: path.display().to_string(), source })?;
+        diff_file::place(staged).map_err(failed)?;
         let written = changes.iter().filter(|change| change.document.is_some()).count();
-        Ok(Receipt { written, deleted: changes.len() - written, completed: applier.completed })
+        Ok(Receipt { written, deleted: changes.len() - written, completed })
+    }
+
+    /// The files that changes put.
+    fn diffs<'c>(&self, changes: &'c [Change]) -> Result<Vec<DiffFile<'c>>, CommitError> {
+        let diff = |change: &'c Change| match (&change.key, &change.document) {
+            (Key::Diff(session), Some(document)) => Some(match self.diff_path(session) {
+                Some(path) => Ok(DiffFile { path, bytes: document.bytes() }),
+                None => Err(refused(&change.key, "the database is not in a directory of OpenCode's")),
+            }),
+            _ => None,
+        };
+        changes.iter().filter_map(diff).collect()
     }
 
     /// What an error of SQLite means for a commit. Nothing was changed.
@@ -186,7 +208,6 @@ struct Applier<'a> {
     /// What the sessions' totals change by.
     totals: BTreeMap<String, Totals>,
     completed: Vec<Completion>,
-    diffs: Vec<DiffFile<'a>>,
 }
 
 /// What the messages of a transaction mean for the columns of their session.
@@ -232,11 +253,10 @@ impl<'a> Applier<'a> {
             deleted,
             totals: BTreeMap::new(),
             completed: Vec::new(),
-            diffs: Vec::new(),
         }
     }
 
-    fn put(&mut self, change: &Change, document: &'a Document) -> Result<(), CommitError> {
+    fn put(&mut self, change: &Change, document: &Document) -> Result<(), CommitError> {
         let old = self.expect(change)?;
         let result = match &change.key {
             Key::Project(id) => self.put_project(id, document, change.expected == Expected::Absent),
@@ -269,7 +289,8 @@ impl<'a> Applier<'a> {
             }
             Key::Todo(session) => self.put_todo(session, document),
             Key::Share(session) => self.put_share(session, document),
-            Key::Diff(session) => return self.put_diff(session, document),
+            // Its file is on its way already.
+            Key::Diff(_) => return Ok(()),
             Key::LegacyShare(_) => return Err(refused(&change.key, "a database has no place for it")),
         };
         match result {
@@ -548,15 +569,6 @@ impl<'a> Applier<'a> {
                  ON CONFLICT (session_id) DO UPDATE SET id = excluded.id, secret = excluded.secret, url = excluded.url",
             )?
             .execute((session.as_str(), text(share.id), text(share.secret), text(share.url)))
-    }
-
-    fn put_diff(&mut self, session: &SessionId, document: &'a Document) -> Result<(), CommitError> {
-        let Some(path) = self.home.diff_path(session) else {
-            let what = "the database is not in a directory of OpenCode's";
-            return Err(refused(&Key::Diff(session.clone()), what));
-        };
-        self.diffs.push(DiffFile { path, bytes: document.bytes() });
-        Ok(())
     }
 
     fn delete(&mut self, change: &Change) -> Result<(), CommitError> {
@@ -845,7 +857,7 @@ fn is_windows_path(path: &str) -> bool {
 
 /// The `data` of a row.
 fn data_of(key: &Key, document: &Document) -> Value {
-    Value::Text(String::from_utf8(arrange::row_data(key, document)).expect("the writer writes UTF-8"))
+    Value::Text(arrange::row_data(key, document))
 }
 
 fn conflict(key: &Key, what: ConflictKind) -> CommitError {

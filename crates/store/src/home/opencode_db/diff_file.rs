@@ -53,25 +53,39 @@ pub(super) struct DiffFile<'d> {
     pub(super) bytes: &'d [u8],
 }
 
-/// Writes files, each of which is there completely or not at all.
-pub(super) fn write_all(files: &[DiffFile<'_>]) -> Result<(), (PathBuf, io::Error)> {
-    let Some(directory) = files.first().and_then(|file| file.path.parent()) else { return Ok(()) };
-    let at = |path: &Path| {
-        let path = path.to_owned();
-        move |error: io::Error| (path, error)
-    };
-    fs::create_dir_all(directory).map_err(at(directory))?;
-    let write_one = |file: &DiffFile<'_>| {
+/// A file that is written but not in its place yet. Dropping it removes it.
+pub(super) struct Staged {
+    draft: tempfile::NamedTempFile,
+    path: PathBuf,
+}
+
+/// Writes files beside their places, and syncs them.
+pub(super) fn stage(files: &[DiffFile<'_>]) -> Result<Vec<Staged>, (PathBuf, io::Error)> {
+    let Some(directory) = files.first().and_then(|file| file.path.parent()) else { return Ok(Vec::new()) };
+    fs::create_dir_all(directory).map_err(|error| (directory.to_owned(), error))?;
+    let stage_one = |file: &DiffFile<'_>| {
         let mut draft = tempfile::Builder::new().prefix(".annals-").tempfile_in(directory)?;
         draft.write_all(file.bytes)?;
         #[cfg(unix)]
         draft.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
         draft.as_file().sync_all()?;
-        draft.persist(&file.path).map_err(|error| error.error).map(drop)
+        Ok(Staged { draft, path: file.path.clone() })
     };
     // Syncing several at once lets the file system do it in one go.
-    parallel::run(|| files.par_iter().try_for_each(|file| write_one(file).map_err(at(&file.path))))?;
-    platform::sync_directory(directory).map_err(at(directory))
+    parallel::run(|| {
+        files.par_iter().map(|file| stage_one(file).map_err(|error| (file.path.clone(), error))).collect()
+    })
+}
+
+/// Moves files to their places.
+pub(super) fn place(staged: Vec<Staged>) -> Result<(), (PathBuf, io::Error)> {
+    let Some(directory) = staged.first().and_then(|file| file.path.parent()).map(Path::to_owned) else {
+        return Ok(());
+    };
+    for Staged { draft, path } in staged {
+        draft.persist(&path).map_err(|error| (path, error.error))?;
+    }
+    platform::sync_directory(&directory).map_err(|error| (directory, error))
 }
 
 /// Removes a file; one that is gone already is as good.
