@@ -22,6 +22,8 @@ use crate::project::{IdentityRule, RepositoryIds};
 
 /// So many sessions are read at once,
 const READ_AT_ONCE: usize = 16;
+/// so many times that many are read ahead,
+const READ_AHEAD: usize = 4;
 /// and so many bytes of documents, or sessions, are committed together.
 const COMMIT_BYTES: usize = 16 << 20;
 const COMMIT_SESSIONS: usize = 64;
@@ -203,8 +205,8 @@ impl Copier<'_> {
     fn run(&mut self, sessions: Vec<SessionRecord>, progress: &(dyn Fn() + Sync)) -> Result<(), CopyFailure> {
         let from = self.from;
         std::thread::scope(|scope| {
-            // One thread reads ahead while this one stores. Two groups wait at most, so memory stays flat.
-            let (sender, receiver) = mpsc::sync_channel::<Result<Vec<Gathered>, ReadError>>(1);
+            // One thread reads ahead while this one stores, by about as much as is stored at once: memory stays flat.
+            let (sender, receiver) = mpsc::sync_channel::<Result<Vec<Gathered>, ReadError>>(READ_AHEAD);
             scope.spawn(move || {
                 for group in sessions.chunks(READ_AT_ONCE) {
                     let gathered: Result<Vec<_>, ReadError> = parallel::run_as(from.work(), || {

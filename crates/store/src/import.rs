@@ -31,6 +31,8 @@ pub struct Account {
     pub unchanged: usize,
     /// The sessions in the file.
     pub sessions: Vec<SessionId>,
+    /// Documents that were adapted to what the home's OpenCode requires.
+    pub completed: usize,
 }
 
 /// An import was not made; nothing has changed.
@@ -143,7 +145,7 @@ pub fn import(
         }
     }
     account.imported = account.seen - account.unchanged;
-    home.commit(transaction)?;
+    account.completed = home.commit(transaction)?.completed.len();
     Ok(account)
 }
 

@@ -49,7 +49,8 @@ impl Reader {
     /// Opens a database for reading.
     pub(crate) fn open(path: &Path) -> rusqlite::Result<Reader> {
         let stamp = Stamp::of(path);
-        if stamp.log.is_none() {
+        // A rollback journal is of no other use than to undo what the main file holds.
+        if stamp.log.is_none() && !beside(path, "-journal").exists() {
             let connection = connect(path, "mode=ro&immutable=1", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
             return Ok(Reader { connection, relies_on: Some(stamp) });
         }
@@ -134,8 +135,12 @@ fn connect(path: &Path, parameters: &str, flags: OpenFlags) -> rusqlite::Result<
 
 /// The path of the write-ahead log of a database.
 pub(crate) fn log_of(path: &Path) -> PathBuf {
+    beside(path, "-wal")
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
-    name.push("-wal");
+    name.push(suffix);
     PathBuf::from(name)
 }
 

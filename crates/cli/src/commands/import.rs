@@ -42,6 +42,7 @@ struct AccountJson {
     unchanged: usize,
     quarantined: usize,
     sessions: Vec<String>,
+    completed: usize,
 }
 
 pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
@@ -86,6 +87,7 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
             unchanged: account.unchanged,
             quarantined: 0,
             sessions: account.sessions.iter().map(ToString::to_string).collect(),
+            completed: account.completed,
         })?;
         output.finish()?;
     } else {
@@ -99,6 +101,10 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
             account.unchanged,
             count(account.seen, "document"),
         ));
+        if account.completed > 0 {
+            let n = count(account.completed, "document");
+            context.note(&format!("{n} adapted to what OpenCode 1.18 requires"));
+        }
     }
     Ok(Outcome::Done)
 }

@@ -65,7 +65,7 @@ impl OpencodeDb {
             let detail = match completed {
                 Completed::AsItIs => return,
                 Completed::Edited { fields, .. } => {
-                    format!("lacks what OpenCode 1.18 requires: {}", fields.join(", "))
+                    format!("the server of OpenCode 1.18 refuses its session for {}", fields.join(", "))
                 }
                 Completed::Unservable(why) => why,
             };

@@ -245,15 +245,18 @@ impl OpencodeDb {
         want: Want,
         quarantined: &mut Vec<Quarantined>,
     ) -> rusqlite::Result<Vec<MessageRecord>> {
-        if !self.schema.has_column("session_message", "seq") {
+        if !self.schema.has_column("session_message", "type") {
             return Ok(Vec::new());
         }
+        // Before 1.16 there was no other order than that of time.
+        let is_numbered = self.schema.has_column("session_message", "seq");
+        let order = if is_numbered { "seq" } else { "time_created, id" };
+        let sql =
+            format!("SELECT id, type, data FROM session_message WHERE session_id = ?1 ORDER BY {order}");
         let mut unusable = Vec::new();
         let rows = self.read(|connection| {
             unusable.clear();
-            let mut statement = connection.prepare_cached(
-                "SELECT id, type, data FROM session_message WHERE session_id = ?1 ORDER BY seq",
-            )?;
+            let mut statement = connection.prepare_cached(&sql)?;
             let mut rows = statement.query([session.id.as_str()])?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
@@ -284,7 +287,7 @@ impl OpencodeDb {
     /// A message or part of the second store by its key.
     fn converted_document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
         let (Key::Message(session, message) | Key::Part(session, message, _)) = key else { return Ok(None) };
-        if !self.schema.has_column("session_message", "seq") {
+        if !self.schema.has_column("session_message", "type") {
             return Ok(None);
         }
         let Some(record) = self.session(session)? else { return Ok(None) };
