@@ -8,7 +8,7 @@
 
 use crate::complete;
 use crate::document::{Document, Key};
-use crate::json::{JsWriter, JsonError, Kind, Node, Style, Text, ToJs, same_value};
+use crate::json::{JsonError, Kind, Node, Text, same_value};
 
 /// The ids that stand in columns beside the `data` of a row.
 fn column_ids(key: &Key) -> Vec<(&'static str, &str)> {
@@ -58,19 +58,72 @@ fn push_compact(out: &mut String, json: &str) {
         if inside.is_empty() {
             return;
         }
-        let mut end = 1;
-        while let Some(found) = memchr::memchr2(b'"', b'\\', &inside.as_bytes()[end..]) {
-            end += found + 1;
-            if inside.as_bytes()[end - 1] == b'"' {
-                break;
-            }
-            // What an escape is followed by cannot end the string.
-            end += 1;
-        }
-        let (string, after) = inside.split_at(end);
+        let (string, after) = inside.split_at(string_length(inside));
         out.push_str(string);
         rest = after;
     }
+}
+
+/// How long the string at the beginning of a JSON text is, with its quotes.
+fn string_length(json: &str) -> usize {
+    let mut end = 1;
+    while let Some(found) = memchr::memchr2(b'"', b'\\', &json.as_bytes()[end..]) {
+        end += found + 1;
+        if json.as_bytes()[end - 1] == b'"' {
+            break;
+        }
+        // What an escape is followed by cannot end the string.
+        end += 1;
+    }
+    end
+}
+
+/// Deeper than this, lines are no longer broken: each level costs two spaces on every line below it.
+const MAX_INDENTED: usize = 200;
+
+/// JSON text laid out as `JSON.stringify(…, null, 2)` does, every token as it is.
+fn indented(json: &str) -> String {
+    let mut compact = String::with_capacity(json.len());
+    push_compact(&mut compact, json);
+    let mut out = String::with_capacity(compact.len() * 5 / 4);
+    let mut depth = 0_usize;
+    let break_line = |out: &mut String, depth: usize| {
+        if depth <= MAX_INDENTED {
+            out.push('\n');
+            out.extend(std::iter::repeat_n("  ", depth));
+        }
+    };
+    let mut rest = compact.as_str();
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '"' => string_length(rest),
+            '{' | '[' | '}' | ']' | ',' | ':' => 1,
+            _ => rest.find([',', '}', ']']).unwrap_or(rest.len()),
+        };
+        let (token, after) = rest.split_at(length);
+        let is_closed = |text: &str| text.starts_with(['}', ']']);
+        if is_closed(token) {
+            depth = depth.saturating_sub(1);
+            // Nothing stands between the brackets of an empty object.
+            if !out.ends_with(['{', '[']) {
+                break_line(&mut out, depth);
+            }
+        }
+        out.push_str(token);
+        match token {
+            "{" | "[" => {
+                depth += 1;
+                if !is_closed(after) {
+                    break_line(&mut out, depth);
+                }
+            }
+            "," => break_line(&mut out, depth),
+            ":" => out.push(' '),
+            _ => {}
+        }
+        rest = after;
+    }
+    out
 }
 
 /// The document of a message or part, rebuilt from its row: `{...data, id, sessionID, messageID}`.
@@ -148,12 +201,29 @@ pub fn for_file(key: &Key, document: &Document) -> Result<Document, JsonError> {
         Key::Todo(_) => return todo_for_file(document),
         _ => return Ok(document.clone()),
     };
-    if is_file {
+    if is_file || root.kind() != Kind::Object {
         return Ok(document.clone());
     }
     let dropped: &[&str] =
         if matches!(key, Key::Session(..)) && is_of_json_era(root) { &DERIVED } else { &[] };
-    Document::written(Style::Pretty, &Ordered { node: root, first: order, dropped })
+    let mut members: Vec<(Node<'_>, Node<'_>)> = Vec::new();
+    let mut rest = root.members();
+    while let Some(member) = rest.next_nodes() {
+        members.push(member);
+    }
+    let is = |name: Node<'_>, known: &str| name.as_text().is_some_and(|name| name == known);
+    members.retain(|(name, _)| !dropped.iter().any(|dropped| is(*name, dropped)));
+    members.sort_by_key(|(name, _)| order.iter().position(|known| is(*name, known)).unwrap_or(order.len()));
+    let mut text = String::with_capacity(document.text().len() * 5 / 4);
+    text.push('{');
+    for (n, (name, value)) in members.into_iter().enumerate() {
+        text.push_str(if n == 0 { "" } else { "," });
+        text.push_str(name.raw());
+        text.push(':');
+        text.push_str(value.raw());
+    }
+    text.push('}');
+    Document::parse(indented(&text).into_bytes())
 }
 
 /// Whether a session was made by an OpenCode that kept files. What later versions derive was not in its document, so it
@@ -170,28 +240,16 @@ fn is_of_json_era(session: Node<'_>) -> bool {
 
 /// A todo list whose items have ids. Rows hold none, so they are numbered, as OpenCode's model does.
 fn todo_for_file(document: &Document) -> Result<Document, JsonError> {
-    let is_file = document.root().items().all(|item| item.get("id").is_some());
-    if is_file { Ok(document.clone()) } else { Document::written(Style::Pretty, &Numbered(document.root())) }
-}
-
-struct Numbered<'a>(Node<'a>);
-
-impl ToJs for Numbered<'_> {
-    fn write_js(&self, writer: &mut JsWriter) {
-        writer.array(|writer| {
-            for (n, item) in self.0.items().enumerate() {
-                writer.next_item();
-                if item.kind() != Kind::Object || item.get("id").is_some() {
-                    writer.node(item);
-                    continue;
-                }
-                writer.object(|writer| {
-                    item.members().for_each(|(name, value)| writer.member(&name.to_str(), &value));
-                    writer.member("id", (n + 1).to_string().as_str());
-                });
-            }
-        });
+    let is_whole = |item: Node<'_>| item.kind() != Kind::Object || item.get("id").is_some();
+    if document.root().kind() != Kind::Array || document.root().items().all(is_whole) {
+        return Ok(document.clone());
     }
+    let items = document.root().items().enumerate().map(|(n, item)| match item.raw().strip_suffix('}') {
+        Some("{") => format!("{{\"id\":\"{}\"}}", n + 1),
+        Some(members) if !is_whole(item) => format!("{members},\"id\":\"{}\"}}", n + 1),
+        _ => item.raw().to_owned(),
+    });
+    Document::parse(indented(&format!("[{}]", items.collect::<Vec<_>>().join(","))).into_bytes())
 }
 
 /// Whether two documents of one key say the same, as far as either form can hold it.
@@ -240,29 +298,6 @@ fn session_covers(more: Node<'_>, less: Node<'_>) -> bool {
         less.get(&name).is_some() || DERIVED.contains(&&*name) || name == "directory" || is_empty(value)
     };
     less.members().all(is_covered) && more.members().all(is_extra)
-}
-
-/// An object with some members first and some left out.
-struct Ordered<'a> {
-    node: Node<'a>,
-    first: &'a [&'a str],
-    dropped: &'a [&'a str],
-}
-
-impl ToJs for Ordered<'_> {
-    fn write_js(&self, writer: &mut JsWriter) {
-        writer.object(|writer| {
-            for name in self.first {
-                writer.member(name, &self.node.get(name));
-            }
-            for (name, value) in self.node.members() {
-                let name = name.to_str();
-                if !self.first.contains(&&*name) && !self.dropped.contains(&&*name) {
-                    writer.member(&name, &value);
-                }
-            }
-        });
-    }
 }
 
 #[cfg(test)]

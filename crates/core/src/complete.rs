@@ -60,7 +60,18 @@ pub fn message(document: &Document, around: &Surroundings<'_>) -> Completed {
         return Completed::Unservable(format!("its id {} does not begin with `msg`", excerpt(id.raw())));
     }
     let id = id.and_then(Node::as_text).map(|id| id.to_str()).unwrap_or_default();
-    complete(document, &MESSAGE, &Completion { root, id, around })
+    let is_prompt = root.get("role").and_then(Node::as_text).is_some_and(|role| role == "user");
+    let Some(renamed) = is_prompt.then(|| renamed(document, "format", KEPT_FORMAT)).flatten() else {
+        return complete(document, &MESSAGE, &Completion { root, id, around });
+    };
+    let format = || "format".to_owned();
+    match complete(&renamed, &MESSAGE, &Completion { root, id, around }) {
+        Completed::AsItIs => Completed::Edited { document: renamed, fields: vec![format()] },
+        Completed::Edited { document, fields } => {
+            Completed::Edited { document, fields: [format()].into_iter().chain(fields).collect() }
+        }
+        unservable => unservable,
+    }
 }
 
 /// A part, as the server accepts it.
@@ -85,14 +96,32 @@ pub fn covers(held: &Document, source: &Document) -> bool {
         || [MESSAGE, PART].iter().any(|kinds| kinds.fields_of(source).is_some_and(covered))
 }
 
-/// Where the requested form of an answer is kept, so that it comes back with the message.
+/// Under which name the requested form of an answer is kept in a row. 1.18.33 stores `format` and then refuses to serve
+/// it: it wants an instance of a class there that nothing read from the database is.
 const KEPT_FORMAT: &str = "annals:format";
 
-/// A message of a row with the one field put back that the server does not serve; none if nothing was taken away.
+/// A message of a row with the one member named as it was that the server does not serve; none if there is none.
 pub fn restored(document: &Document) -> Option<Document> {
-    let kept = document.root().get(KEPT_FORMAT)?;
-    let edited = document.with(&["format"], &Verbatim(kept.raw())).ok()?;
-    edited.without(&[KEPT_FORMAT]).ok()
+    renamed(document, KEPT_FORMAT, "format")
+}
+
+/// A document whose outermost members of one name have another, every other byte as it is; none if there is none.
+fn renamed(document: &Document, from: &str, to: &str) -> Option<Document> {
+    let mut text = String::new();
+    let mut copied = 0;
+    let mut members = document.root().members();
+    while let Some((name, _)) = members.next_nodes() {
+        if name.as_text().is_some_and(|name| name == from) {
+            text.push_str(&document.text()[copied..name.range().start]);
+            text.push_str(&json(to));
+            copied = name.range().end;
+        }
+    }
+    if copied == 0 {
+        return None;
+    }
+    text.push_str(&document.text()[copied..]);
+    Document::parse(text.into_bytes()).ok()
 }
 
 /// What the server accepts at some place.
@@ -124,8 +153,6 @@ enum Shape {
     Kinds(Kinds),
     /// The same for an error, which is replaced by one of the named kind if it is refused.
     Error(Kinds, &'static str),
-    /// Nothing at all.
-    Never,
 }
 
 /// One member of an object.
@@ -223,7 +250,6 @@ fn accepts(shape: Shape, value: Node<'_>) -> bool {
         Shape::Kinds(kinds) | Shape::Error(kinds, _) => {
             kinds.fields_of(value).is_some_and(|fields| accepts_members(fields, value))
         }
-        Shape::Never => false,
     }
 }
 
@@ -366,8 +392,7 @@ impl Completion<'_> {
             };
             edited = next.map_err(|error| error.to_string())?;
         }
-        let names = edits.iter().map(|edit| edit.path.join(".")).filter(|name| name != KEPT_FORMAT);
-        Ok((edited, names.collect()))
+        Ok((edited, edits.iter().map(|edit| edit.path.join(".")).collect()))
     }
 
     fn collect(
@@ -392,9 +417,6 @@ impl Completion<'_> {
         path: &mut Vec<&'static str>,
         edits: &mut Vec<Edit>,
     ) -> Result<(), String> {
-        if let (Shape::Never, Some(value)) = (field.shape, value) {
-            edits.push(Edit { path: vec![KEPT_FORMAT], value: Some(value.raw().to_owned()) });
-        }
         let value = match field.remedy(value) {
             Remedy::None => return Ok(()),
             Remedy::Members(fields, object) => return self.collect(fields, object, path, edits),
@@ -596,9 +618,6 @@ const MESSAGE: Kinds = Kinds { tag: "role", kinds: &[("user", USER), ("assistant
 
 const USER: &[Field] = &[
     object("time", &[must("created", Shape::Time, Fill::Created)]),
-    // 1.18.33 stores the requested form of an answer and then refuses to serve it: it wants an instance of a class there
-    // that nothing read from the database is. So it is kept under another name.
-    may("format", Shape::Never),
     may("summary", Shape::Object(SUMMARY)),
     must("agent", Shape::Text, Fill::Agent),
     object("model", MODEL),
