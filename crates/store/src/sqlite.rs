@@ -45,9 +45,28 @@ impl Stamp {
     }
 }
 
+/// How much a reader puts up with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tolerance {
+    /// Nothing: a file that is not as it should be is an error.
+    None,
+    /// A file that was cut off, or whose list of tables is partly damaged. SQLite allows that only where the list could be
+    /// written to; that it cannot be here is the connection's being read-only.
+    Damage,
+}
+
 impl Reader {
     /// Opens a database for reading.
-    pub(crate) fn open(path: &Path) -> rusqlite::Result<Reader> {
+    pub(crate) fn open(path: &Path, tolerance: Tolerance) -> rusqlite::Result<Reader> {
+        let reader = Reader::connected(path)?;
+        if tolerance == Tolerance::Damage {
+            reader.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;
+            reader.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, true)?;
+        }
+        Ok(reader)
+    }
+
+    fn connected(path: &Path) -> rusqlite::Result<Reader> {
         let stamp = Stamp::of(path);
         // A rollback journal is of no other use than to undo what the main file holds.
         if stamp.log.is_none() && !beside(path, "-journal").exists() {
@@ -66,10 +85,19 @@ impl Reader {
         }
     }
 
-    /// Whether what was read since it was opened is what one moment's files held.
+    /// Whether what was read since it was opened is what one moment's files held, and those are the files at the path.
     pub(crate) fn is_sound(&self, path: &Path) -> bool {
-        self.relies_on.is_none_or(|stamp| stamp == Stamp::of(path))
+        match self.relies_on {
+            Some(stamp) => stamp == Stamp::of(path),
+            None => !has_moved(&self.connection),
+        }
     }
+}
+
+/// Whether the file that a connection has open is no longer the one at its path.
+pub(crate) fn has_moved(connection: &Connection) -> bool {
+    let mut moved = 0;
+    connection.file_control(None::<&str>, FileControl::HasMoved(&mut moved)).is_err() || moved != 0
 }
 
 /// Opens a database for writing. Closing the connection neither copies the log into the main file nor removes it: an

@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rusqlite::Connection;
 
 use crate::home::ReadError;
-use crate::sqlite::{self, Reader};
+use crate::sqlite::{self, Reader, Tolerance};
 pub use schema::Generation;
 use schema::Schema;
 
@@ -28,6 +28,7 @@ use schema::Schema;
 pub struct OpencodeDb {
     path: PathBuf,
     schema: Schema,
+    tolerance: Tolerance,
     /// Connections that nobody uses at the moment.
     readers: Mutex<Vec<Reader>>,
     writer: Mutex<Option<Connection>>,
@@ -89,7 +90,9 @@ impl OpencodeDb {
     pub fn open(path: &Path) -> Result<OpencodeDb, OpenDbError> {
         let shown = || path.display().to_string();
         let length = match std::fs::metadata(path) {
-            Ok(metadata) => Some(metadata.len()),
+            Ok(metadata) if metadata.is_file() => Some(metadata.len()),
+            // A pipe would be waited for.
+            Ok(_) => return Err(OpenDbError::NotADatabase { path: shown() }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(OpenDbError::Refused { path: shown(), what: error.to_string() }),
         };
@@ -102,8 +105,15 @@ impl OpencodeDb {
             None => return Err(OpenDbError::NotFound { path: shown() }),
             Some(_) => {}
         }
-        let opened = Reader::open(path).and_then(|reader| Ok((Schema::probe(&reader.connection)?, reader)));
-        let (schema, reader) = opened.map_err(|error| match sqlite::code(&error) {
+        let probe = |tolerance| {
+            let reader = Reader::open(path, tolerance)?;
+            Ok((Schema::probe(&reader.connection)?, reader, tolerance))
+        };
+        let opened = match probe(Tolerance::None) {
+            Err(error) if sqlite::is_damage(&error) => probe(Tolerance::Damage).map_err(|_| error),
+            opened => opened,
+        };
+        let (schema, reader, tolerance) = opened.map_err(|error| match sqlite::code(&error) {
             Some(rusqlite::ErrorCode::NotADatabase) => OpenDbError::NotADatabase { path: shown() },
             _ if sqlite::is_damage(&error) => OpenDbError::Damaged { path: shown(), what: error.to_string() },
             _ => OpenDbError::Refused { path: shown(), what: error.to_string() },
@@ -113,7 +123,8 @@ impl OpencodeDb {
         }
         // The directory may be left and the name given relative to it; SQLite keeps the name for its log.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Ok(OpencodeDb { path, schema, readers: Mutex::new(vec![reader]), writer: Mutex::new(None) })
+        let (readers, writer) = (Mutex::new(vec![reader]), Mutex::new(None));
+        Ok(OpencodeDb { path, schema, tolerance, readers, writer })
     }
 
     /// Opens a database, and makes an empty one if there is none.
@@ -166,7 +177,7 @@ impl OpencodeDb {
             let idle = lock(&self.readers).pop();
             let reader = match idle {
                 Some(reader) if reader.is_sound(&self.path) => reader,
-                _ => Reader::open(&self.path)?,
+                _ => Reader::open(&self.path, self.tolerance)?,
             };
             let transaction = reader.connection.unchecked_transaction();
             let result = transaction.and_then(|transaction| {

@@ -13,7 +13,7 @@ use annals_core::id::{MessageId, Millis, ProjectId, SessionId};
 use annals_core::lens::{AssistantMessage, Message, Project, Session, UserMessage};
 use annals_core::{Change, ContentHash, Document, Expected, Key, Transaction, Usage, arrange};
 use rusqlite::types::Value;
-use rusqlite::{Connection, ErrorCode, FileControl, OptionalExtension, ToSql, ffi};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, ToSql, ffi};
 
 use super::column::{self, Column, values_of};
 use super::diff_file::{self, DiffFile};
@@ -33,7 +33,7 @@ impl Write for OpencodeDb {
         changes.sort_by_key(order_of);
         let mut writer = lock(&self.writer);
         let connection = match writer.take() {
-            Some(connection) if !has_moved(&connection) => connection,
+            Some(connection) if !sqlite::has_moved(&connection) => connection,
             _ => sqlite::open_writer(&self.path).map_err(|error| self.failed(&error))?,
         };
         let result = self.commit_on(&connection, &changes);
@@ -73,12 +73,6 @@ impl Write for OpencodeDb {
 fn is_derived(path: &str) -> bool {
     let first = path.split('.').next().unwrap_or(path);
     ["path", "agent", "model", "cost", "tokens"].contains(&first)
-}
-
-/// Whether the file that a connection has open is no longer the one at its path.
-fn has_moved(connection: &Connection) -> bool {
-    let mut moved = 0;
-    connection.file_control(None::<&str>, FileControl::HasMoved(&mut moved)).is_err() || moved != 0
 }
 
 /// Puts go down the hierarchy, then deletions go up it: no row may refer to one that is not there.
@@ -201,8 +195,8 @@ struct Applier<'a> {
     schema: &'a Schema,
     /// Messages that the transaction puts, for the documents that need to know about others.
     messages: HashMap<&'a SessionId, Vec<(&'a MessageId, &'a Document)>>,
-    /// When each of them was made.
-    made: HashMap<&'a MessageId, Millis>,
+    /// Of which session each of them is, and when it was made.
+    made: HashMap<&'a MessageId, (&'a SessionId, Millis)>,
     /// Sessions that go as a whole, with everything below them.
     deleted: HashSet<&'a SessionId>,
     /// What the sessions' totals change by.
@@ -233,7 +227,7 @@ impl<'a> Applier<'a> {
             match (&change.key, &change.document) {
                 (Key::Message(session, id), Some(document)) => {
                     messages.entry(session).or_default().push((id, document));
-                    made.insert(id, created(document).unwrap_or(0));
+                    made.insert(id, (session, created(document).unwrap_or(0)));
                 }
                 (Key::Session(_, session), None) => {
                     deleted.insert(session);
@@ -242,7 +236,7 @@ impl<'a> Applier<'a> {
             }
         }
         for messages in messages.values_mut() {
-            messages.sort_by_key(|(id, _)| (made.get(*id).copied(), id.as_str()));
+            messages.sort_by_key(|(id, _)| (made.get(*id).map(|(_, made)| *made), id.as_str()));
         }
         Applier {
             home,
@@ -269,6 +263,7 @@ impl<'a> Applier<'a> {
                 self.put_message(session, id, completed.as_ref().unwrap_or(document), &change.expected)
             }
             Key::Part(session, message, id) => {
+                self.check_owner(&change.key, session, message)?;
                 let completed = self.complete_part(change, document)?;
                 let data = data_of(&change.key, completed.as_ref().unwrap_or(document));
                 let time = self.part_time(message, document);
@@ -520,6 +515,23 @@ impl<'a> Applier<'a> {
         )
     }
 
+    /// Refuses a part whose message is one of another session: OpenCode would show it there.
+    fn check_owner(&self, key: &Key, session: &SessionId, message: &MessageId) -> Result<(), CommitError> {
+        let is_own = match self.made.get(message) {
+            Some((owner, _)) => *owner == session,
+            None => self
+                .connection
+                .prepare_cached("SELECT session_id = ?2 FROM message WHERE id = ?1")
+                .and_then(|mut statement| {
+                    statement.query_row([message.as_str(), session.as_str()], |row| row.get(0)).optional()
+                })
+                .map_err(|error| self.home.failed(&error))?
+                // That there is none at all is found out by the insertion.
+                .unwrap_or(true),
+        };
+        if is_own { Ok(()) } else { Err(refused(key, "its message is one of another session")) }
+    }
+
     /// When a part was made: what it says itself, else when its message was.
     fn part_time(&self, message: &MessageId, document: &Document) -> Millis {
         let own = document
@@ -529,7 +541,7 @@ impl<'a> Applier<'a> {
         own.and_then(|own| own.as_f64())
             .filter(|time| *time >= 0.0)
             .map(|time| time as Millis)
-            .or_else(|| self.made.get(message).copied())
+            .or_else(|| self.made.get(message).map(|(_, made)| *made))
             .unwrap_or(0)
     }
 
@@ -724,7 +736,7 @@ impl<'a> Applier<'a> {
         document: &Document,
     ) -> Result<Option<Document>, CommitError> {
         let Key::Part(_, message, id) = &change.key else { return Ok(None) };
-        let made = self.made.get(message).copied().unwrap_or(0);
+        let made = self.made.get(message).map_or(0, |(_, made)| *made);
         let around = Surroundings { created: made, ..Surroundings::default() };
         let completed = complete::part(document, id, &around);
         self.take(&change.key, completed)
@@ -742,7 +754,7 @@ impl<'a> Applier<'a> {
     }
 
     fn first_message_time(&self, session: &SessionId) -> Option<Millis> {
-        self.messages.get(session)?.iter().find_map(|(id, _)| self.made.get(*id)).copied()
+        self.messages.get(session)?.iter().find_map(|(id, _)| self.made.get(*id)).map(|(_, made)| *made)
     }
 
     /// Where the first answer of a session ran. Sessions from before 0.6 do not say where they were opened.

@@ -150,9 +150,10 @@ impl Read for OpencodeDb {
             Ok(Some(Ok(stored))) => Ok(Some(stored)),
             Ok(Some(Err(problem))) => Err(problem.into()),
             Ok(None) => self.converted_document(key),
-            Err(error) if is_damage(&error) => {
-                Err(damaged(&place_of(key), &error).of_session(key.session()).into())
-            }
+            Err(error) if is_damage(&error) => match self.salvage_document(key)? {
+                Some(found) => Ok(found),
+                None => Err(damaged(&place_of(key), &error).of_session(key.session()).into()),
+            },
             Err(error) => Err(self.read_error(&error)),
         }
     }
@@ -566,7 +567,7 @@ pub(super) fn document(
     }
 }
 
-/// A todo list, if there is one. Its items have no ids here, so they get their numbers.
+/// A todo list, if there is one.
 fn todo_list(
     connection: &Connection,
     schema: &Schema,
@@ -576,16 +577,18 @@ fn todo_list(
     let sql = format!("SELECT {} FROM todo WHERE session_id = ?1 ORDER BY position", names(&columns));
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([session.as_str()])?;
-    let mut writer = JsWriter::new(Style::Compact, 0);
-    writer.begin(b'[');
-    let mut n_items = 0;
+    let mut items = Vec::new();
     while let Some(row) = rows.next()? {
-        n_items += 1;
-        writer.next_item();
-        write_object(&mut writer, &columns, row, &mut |_, _| {})?;
+        items.push(object("todo", &columns, row, Some(session))?.0);
     }
-    writer.end(b']');
-    Ok((n_items > 0).then(|| Document::parse(writer.finish()).map_err(Reason::Json)))
+    Ok((!items.is_empty()).then(|| array(&items)))
+}
+
+/// A list of documents as one.
+pub(super) fn array(items: &[Document]) -> Result<Document, Reason> {
+    let mut writer = JsWriter::new(Style::Compact, 0);
+    writer.array(|writer| items.iter().for_each(|item| writer.item(item)));
+    Document::parse(writer.finish()).map_err(Reason::Json)
 }
 
 fn session_keys(connection: &Connection, schema: &Schema, id: &SessionId) -> rusqlite::Result<Vec<Key>> {
@@ -631,7 +634,7 @@ fn session_keys(connection: &Connection, schema: &Schema, id: &SessionId) -> rus
 }
 
 /// The object of a row, and what of it could not be used.
-fn object(
+pub(super) fn object(
     place: &str,
     columns: &[&Column],
     row: &Row<'_>,

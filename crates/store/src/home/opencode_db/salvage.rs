@@ -3,13 +3,14 @@
 
 use std::collections::HashMap;
 
-use annals_core::Key;
 use annals_core::id::MessageId;
+use annals_core::{Document, Key, Stored};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row};
 
 use super::OpencodeDb;
-use super::read::{Position, add_part, message_record, sort_parts, text_of};
+use super::column::{self, Column};
+use super::read::{Position, add_part, array, message_record, names, object, place_of, sort_parts, text_of};
 use crate::home::{Found, MessageRecord, Quarantined, ReadError, Reason, SessionRecord, Want};
 use crate::sqlite::is_damage;
 
@@ -89,6 +90,37 @@ impl OpencodeDb {
                 Err(error) => return Err(self.read_error(&error)),
             }
         }
+    }
+
+    /// A document that stands beside a session, found without any index. `None` if that cannot be told: other documents
+    /// are found by reading their session.
+    pub(super) fn salvage_document(&self, key: &Key) -> Result<Option<Option<Stored>>, ReadError> {
+        let (session, table, known): (_, _, &'static [Column]) = match key {
+            Key::Todo(session) => (session, "todo", column::TODO),
+            Key::Share(session) => (session, "session_share", column::SHARE),
+            _ => return Ok(None),
+        };
+        let columns = self.schema.present(table, known);
+        // The position last; a share has none, and needs none.
+        let position = if table == "todo" { "position" } else { "0" };
+        let list = format!("{}, {position}", names(&columns));
+        let mut rows = self.scan(table, &list, Some(session.as_str()), &|row| {
+            Ok((row.get::<_, Value>(columns.len())?, object(table, &columns, row, Some(session))?.0))
+        })?;
+        if !rows.quarantined.is_empty() {
+            return Ok(None);
+        }
+        rows.value.sort_by_key(|(position, _)| match position {
+            Value::Integer(position) => *position,
+            _ => i64::MAX,
+        });
+        let documents: Vec<Document> = rows.value.into_iter().map(|(_, document)| document).collect();
+        let document = match (key, documents.first()) {
+            (_, None) => return Ok(Some(None)),
+            (Key::Todo(_), _) => array(&documents).ok(),
+            (_, Some(first)) => Some(first.clone()),
+        };
+        Ok(document.map(|document| Some(Stored { key: key.clone(), document, place: place_of(key) })))
     }
 
     /// The messages of a session from a position on, found without any index.

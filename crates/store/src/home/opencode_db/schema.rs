@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::Connection;
 
 use super::column::Column;
+use crate::sqlite::is_damage;
 
 /// Every migration up to OpenCode 1.18.33, in order. The first [`N_IN_1_2_27`] are those of 1.2.27.
 const MIGRATIONS: [&str; 38] = [
@@ -89,11 +90,16 @@ impl Schema {
         let mut names: Vec<String> = Vec::new();
         for (table, column) in [("__drizzle_migrations", "name"), ("migration", "id")] {
             if schema.has_column(table, column) {
-                let mut statement = connection
-                    .prepare(&format!("SELECT {column} FROM {table} WHERE {column} IS NOT NULL"))?;
-                let found = statement.query_map([], |row| row.get::<_, String>(0))?;
-                for name in found {
-                    names.push(name?);
+                let mut statement = connection.prepare(&format!(
+                    "SELECT {column} FROM {table} NOT INDEXED WHERE {column} IS NOT NULL"
+                ))?;
+                let found: rusqlite::Result<Vec<String>> =
+                    statement.query_map([], |row| row.get(0)).and_then(Iterator::collect);
+                match found {
+                    Ok(found) => names.extend(found),
+                    // Reading does without it, and a file without a list is not written to.
+                    Err(error) if is_damage(&error) => return Ok(schema),
+                    Err(error) => return Err(error),
                 }
             }
         }
