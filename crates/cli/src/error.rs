@@ -96,6 +96,9 @@ impl From<OpenError> for CliError {
                 .hint("give the directory that holds `storage/`; `annals demo` makes one to try things on"),
             OpenError::Db(OpenDbError::NotFound { .. }) => message
                 .hint("`--home` takes the path of an OpenCode data directory or of an `opencode.db`"),
+            OpenError::Db(OpenDbError::NoRoom { .. }) => {
+                message.hint("make room on the disk, then run the command again")
+            }
             OpenError::Db(OpenDbError::OnlyLog { .. }) => message
                 .hint("nothing was touched: do not start OpenCode here, it would remove the log. Put the main file back from a backup, then try again"),
             OpenError::Db(OpenDbError::NotADatabase { .. } | OpenDbError::NotOpencode { .. }) => {

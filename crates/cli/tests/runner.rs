@@ -5,11 +5,17 @@
 mod runner {
     mod changes;
     mod conformance;
+    mod copy;
+    mod database;
+    mod database_crash;
+    mod database_disk;
     mod disk;
     mod errors;
+    mod identity;
     mod kit;
     mod opencode;
     mod reference;
+    mod running;
     mod screens;
 }
 

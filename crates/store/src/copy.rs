@@ -423,7 +423,9 @@ impl Copier<'_> {
     /// Tells OpenCode the id that sessions were filed under, in the file it keeps itself, if there is none. A version that
     /// goes by remotes moves the sessions of a cached id to the one it computes; without the file it would not find them.
     fn cache_id(&mut self, ids: &RepositoryIds, id: &ProjectId, rule: IdentityRule) {
-        let is_needed = rule == IdentityRule::RootCommit && ids.cached.is_none() && ids.remote.is_some();
+        let is_needed = rule == IdentityRule::RootCommit
+            && ids.cached.is_none()
+            && ids.by(IdentityRule::Remote).is_some_and(|later| later != id);
         if !is_needed {
             return;
         }

@@ -11,7 +11,7 @@ use annals_core::id::{IdError, ProjectId};
 pub enum IdentityRule {
     /// Until 1.15.10: by the id cached in `.git/opencode`, else by the smallest root commit.
     RootCommit,
-    /// Since 1.15.11: by where `origin` is, else as before.
+    /// Since 1.15.11: by where `origin` is, else by the cached id, else by the root commit of what is checked out.
     Remote,
 }
 
@@ -124,8 +124,10 @@ pub struct RepositoryIds {
     pub remote: Option<ProjectId>,
     /// What `.git/opencode` holds.
     pub cached: Option<ProjectId>,
-    /// The root commits, the smallest first.
+    /// The root commits of all branches, the smallest first.
     pub roots: Vec<ProjectId>,
+    /// The smallest root commit of the branch that is checked out.
+    pub root: Option<ProjectId>,
     /// The file that holds the cached id, or would.
     pub cache: PathBuf,
 }
@@ -138,25 +140,28 @@ impl RepositoryIds {
         }
         let ask = |arguments: &[&str]| ask_git(git, worktree, arguments).unwrap_or_default();
         let common = worktree.join(ask(&["rev-parse", "--git-common-dir"]));
-        let roots = ask(&["rev-list", "--max-parents=0", "--all"]);
-        let mut roots: Vec<ProjectId> =
-            roots.lines().filter_map(|root| ProjectId::parse(root.trim()).ok()).collect();
-        roots.sort();
+        let roots_of = |of: &str| {
+            let roots = ask(&["rev-list", "--max-parents=0", of]);
+            let mut roots: Vec<ProjectId> =
+                roots.lines().filter_map(|root| ProjectId::parse(root.trim()).ok()).collect();
+            roots.sort();
+            roots
+        };
         let cache = common.join("opencode");
         Some(RepositoryIds {
             remote: remote_id(&ask(&["remote", "get-url", "origin"])),
             cached: cached_id(&cache).ok().flatten(),
-            roots,
+            roots: roots_of("--all"),
+            root: roots_of("HEAD").into_iter().next(),
             cache,
         })
     }
 
     /// The id that an OpenCode of the given rule looks for.
     pub fn by(&self, rule: IdentityRule) -> Option<&ProjectId> {
-        let older = || self.cached.as_ref().or(self.roots.first());
         match rule {
-            IdentityRule::RootCommit => older(),
-            IdentityRule::Remote => self.remote.as_ref().or_else(older),
+            IdentityRule::RootCommit => self.cached.as_ref().or(self.roots.first()),
+            IdentityRule::Remote => self.remote.as_ref().or(self.cached.as_ref()).or(self.root.as_ref()),
         }
     }
 
@@ -166,16 +171,19 @@ impl RepositoryIds {
     }
 }
 
-/// The id OpenCode 1.15.11 and later derive from a remote: the hash of `git-remote:<host>/<path>`. Remotes that are paths
-/// have none.
-fn remote_id(url: &str) -> Option<ProjectId> {
-    let (host, path) = match url.split_once("://") {
-        Some(("file", _)) => return None,
-        Some((_, rest)) => rest.split_once('/')?,
-        // The form of scp: `git@github.com:owner/repository.git`. What has a slash before the colon is a path.
-        None => url.split_once(':').filter(|(host, _)| !host.contains('/') && host.len() > 1)?,
+/// The id OpenCode 1.15.11 and later derive from a remote: the hash of `git-remote:<host>/<path>`, both as JavaScript's
+/// `URL` gives them. Remotes that are paths have none.
+fn remote_id(remote: &str) -> Option<ProjectId> {
+    let (host, path) = match url::Url::parse(remote) {
+        Ok(url) if url.scheme() == "file" => return None,
+        Ok(url) => (url.host_str()?.to_owned(), url.path().to_owned()),
+        // The form of scp: `git@github.com:owner/repository.git`. Without the login it is a URL, unless the host could be
+        // no scheme.
+        Err(_) => {
+            let (login, path) = remote.split_once(':').filter(|(login, _)| !login.contains('/'))?;
+            (login.rsplit('@').next().unwrap_or(login).to_owned(), path.to_owned())
+        }
     };
-    let host = host.rsplit('@').next().unwrap_or(host);
     let path = path.trim_start_matches('/').trim_end_matches('/');
     let path = path.strip_suffix(".git").unwrap_or(path).trim_end_matches('/');
     if host.is_empty() || path.is_empty() {
@@ -199,11 +207,20 @@ mod tests {
             "git@GitHub.com:/Acme/shop-api",
             "ssh://git@github.com/Acme/shop-api.git/",
             "https://user:secret@github.com/Acme/shop-api",
+            "ssh://git@GitHub.com:2222/Acme/shop-api.git",
+            "https://github.com/Acme/old/../shop-api.git?ref=main#readme",
         ] {
             assert_eq!(remote_id(same).as_ref(), Some(&id), "{same}");
         }
         assert_ne!(remote_id("https://github.com/acme/shop-api").as_ref(), Some(&id));
-        for none in ["", "/srv/git/shop-api.git", "../shop-api", "file:///srv/git/shop-api", "C:/git/shop"] {
+        for none in [
+            "",
+            "/srv/git/shop-api.git",
+            "../shop-api",
+            "file:///srv/git/shop-api",
+            "C:/git/shop",
+            "github.com:Acme/shop-api",
+        ] {
             assert_eq!(remote_id(none), None, "{none}");
         }
     }

@@ -8,9 +8,12 @@
 //! The database file is never opened by other means than SQLite's: closing any descriptor of it would drop the locks
 //! that SQLite holds in this process.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
@@ -19,12 +22,143 @@ use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags};
 /// How long a reader or writer waits for a lock. OpenCode itself gives up after 5 seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// SQLite's way to files that takes no locks.
+const WITHOUT_LOCKS: &str = if cfg!(windows) { "win32-none" } else { "unix-none" };
+
 /// A connection that reads, and what it relies on.
 #[derive(Debug)]
-pub(crate) struct Reader {
-    pub(crate) connection: Connection,
+struct Reader {
+    connection: Connection,
     /// What the files were when it was opened, if it reads them without locks.
     relies_on: Option<Stamp>,
+    index: LogIndex,
+}
+
+/// What a reader does to the index of the log (`-shm`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LogIndex {
+    /// It is not written to. To SQLite a process that has lost its locks is gone, and its index there to be made anew
+    /// under its hands.
+    Untouched,
+    /// What SQLite does by itself. All connections of a process share one index, so beside a writer no other way is left.
+    Shared,
+}
+
+/// The connections of this process to one file.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    path: PathBuf,
+    tolerance: Tolerance,
+    /// Readers that nobody uses at the moment.
+    idle: Mutex<Vec<Reader>>,
+    writer: Mutex<Option<Connection>>,
+    is_written: AtomicBool,
+}
+
+/// So often is a page read again because the files were changed meanwhile.
+const MAX_TRIES: usize = 20;
+
+impl Connections {
+    /// The connections to a file, shared by all who have it open.
+    pub(crate) fn to(path: &Path, tolerance: Tolerance) -> Arc<Connections> {
+        static ALL: Mutex<BTreeMap<PathBuf, Weak<Connections>>> = Mutex::new(BTreeMap::new());
+        let mut all = lock(&ALL);
+        all.retain(|_, connections| connections.strong_count() > 0);
+        let known = all.get(path).and_then(Weak::upgrade).filter(|known| known.tolerance == tolerance);
+        known.unwrap_or_else(|| {
+            let connections = Arc::new(Connections {
+                path: path.to_owned(),
+                tolerance,
+                idle: Mutex::default(),
+                writer: Mutex::default(),
+                is_written: AtomicBool::new(false),
+            });
+            all.insert(path.to_owned(), Arc::downgrade(&connections));
+            connections
+        })
+    }
+
+    /// Reads something in one short transaction. Where files are read without locks and change meanwhile, it is read
+    /// again.
+    pub(crate) fn read<T>(
+        &self,
+        mut work: impl FnMut(&Connection) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        let mut tries = 0;
+        loop {
+            let idle = lock(&self.idle).pop();
+            let reader = match idle {
+                Some(reader) if reader.is_sound(&self.path) => reader,
+                _ => Reader::open(&self.path, self.tolerance, self.index())?,
+            };
+            let transaction = reader.connection.unchecked_transaction();
+            let result = transaction.and_then(|transaction| {
+                let result = work(&transaction)?;
+                transaction.finish()?;
+                Ok(result)
+            });
+            tries += 1;
+            let is_sound = reader.is_sound(&self.path);
+            if is_sound && (reader.index == LogIndex::Shared || self.index() == LogIndex::Untouched) {
+                lock(&self.idle).push(reader);
+            }
+            if is_sound || tries == MAX_TRIES {
+                return result;
+            }
+        }
+    }
+
+    fn index(&self) -> LogIndex {
+        if self.is_written.load(Ordering::SeqCst) { LogIndex::Shared } else { LogIndex::Untouched }
+    }
+
+    /// Does something with the one connection that writes, inside a transaction it begins.
+    pub(crate) fn write<T, E>(
+        &self,
+        begin: impl Fn(rusqlite::Error) -> E,
+        work: impl FnOnce(&Connection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut writer = lock(&self.writer);
+        let connection = match writer.take() {
+            Some(connection) if !has_moved(&connection) => {
+                connection.execute_batch("BEGIN IMMEDIATE").map_err(begin)?;
+                connection
+            }
+            _ => self.begin_first().map_err(begin)?,
+        };
+        let result = work(&connection);
+        *writer = Some(connection);
+        result
+    }
+
+    /// Opens the connection that writes, once no reader keeps the index of the log from being written to.
+    fn begin_first(&self) -> rusqlite::Result<Connection> {
+        self.is_written.store(true, Ordering::SeqCst);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            lock(&self.idle).clear();
+            let begun = open_writer(&self.path).and_then(|connection| {
+                connection.execute_batch("BEGIN IMMEDIATE")?;
+                Ok(connection)
+            });
+            match begun {
+                // Readers that are at work give way when they have read their page. A disk that cannot be written to shows
+                // in that nobody can open it.
+                Err(error) if code(&error) == Some(ErrorCode::ReadOnly) && Instant::now() < deadline => {
+                    if std::fs::OpenOptions::new().append(true).open(beside(&self.path, "-wal")).is_err() {
+                        return Err(error);
+                    }
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                begun => return begun,
+            }
+        }
+    }
+}
+
+/// What a mutex holds is whole even if a thread died with it: connections are taken out, used and put back.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The state of a database's files, as far as their directory tells.
@@ -56,9 +190,8 @@ pub(crate) enum Tolerance {
 }
 
 impl Reader {
-    /// Opens a database for reading.
-    pub(crate) fn open(path: &Path, tolerance: Tolerance) -> rusqlite::Result<Reader> {
-        let reader = Reader::connected(path)?;
+    fn open(path: &Path, tolerance: Tolerance, index: LogIndex) -> rusqlite::Result<Reader> {
+        let reader = Reader::connected(path, index)?;
         if tolerance == Tolerance::Damage {
             reader.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;
             reader.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, true)?;
@@ -66,27 +199,32 @@ impl Reader {
         Ok(reader)
     }
 
-    fn connected(path: &Path) -> rusqlite::Result<Reader> {
+    fn connected(path: &Path, index: LogIndex) -> rusqlite::Result<Reader> {
         let stamp = Stamp::of(path);
         // A rollback journal is of no other use than to undo what the main file holds.
         if stamp.log.is_none() && !beside(path, "-journal").exists() {
             let connection = connect(path, "mode=ro&immutable=1", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-            return Ok(Reader { connection, relies_on: Some(stamp) });
+            return Ok(Reader { connection, relies_on: Some(stamp), index: LogIndex::Shared });
         }
-        let connection = connect(path, "mode=ro", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let parameters = match index {
+            LogIndex::Shared => "mode=ro",
+            LogIndex::Untouched => "mode=ro&readonly_shm=1",
+        };
+        let connection = connect(path, parameters, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         match connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) {
-            // The index of the log can neither be found nor made: it is built in memory instead.
+            // There is no index, and none is made: it is built in memory instead.
             Err(error) if matches!(code(&error), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)) => {
-                let connection = connect(path, "mode=ro&nolock=1", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+                let parameters = format!("mode=ro&vfs={WITHOUT_LOCKS}");
+                let connection = connect(path, &parameters, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
                 connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-                Ok(Reader { connection, relies_on: Some(stamp) })
+                Ok(Reader { connection, relies_on: Some(stamp), index: LogIndex::Shared })
             }
-            _ => Ok(Reader { connection, relies_on: None }),
+            _ => Ok(Reader { connection, relies_on: None, index }),
         }
     }
 
     /// Whether what was read since it was opened is what one moment's files held, and those are the files at the path.
-    pub(crate) fn is_sound(&self, path: &Path) -> bool {
+    fn is_sound(&self, path: &Path) -> bool {
         match self.relies_on {
             Some(stamp) => stamp == Stamp::of(path),
             None => !has_moved(&self.connection),
@@ -95,14 +233,14 @@ impl Reader {
 }
 
 /// Whether the file that a connection has open is no longer the one at its path.
-pub(crate) fn has_moved(connection: &Connection) -> bool {
+fn has_moved(connection: &Connection) -> bool {
     let mut moved = 0;
     connection.file_control(None::<&str>, FileControl::HasMoved(&mut moved)).is_err() || moved != 0
 }
 
 /// Opens a database for writing. Closing the connection neither copies the log into the main file nor removes it: an
 /// OpenCode that has lost its locks would go on writing to a removed log.
-pub(crate) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
+fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     let connection = connect(path, "mode=rw", OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     prepare_writer(&connection)?;
     Ok(connection)
@@ -185,6 +323,23 @@ fn uri(path: &Path, parameters: &str) -> String {
     uri.push('?');
     uri.push_str(parameters);
     uri
+}
+
+/// Whether there is no room left on the disk. Growing the index of a log is where that shows first, and SQLite calls it an
+/// IO error, so the disk is asked.
+pub(crate) fn is_disk_full(error: &rusqlite::Error, path: &Path) -> bool {
+    match code(error) {
+        Some(ErrorCode::DiskFull) => true,
+        Some(ErrorCode::SystemIoFailure) => {
+            let Some(directory) = path.parent() else { return false };
+            let probe = tempfile::tempfile_in(directory).and_then(|mut file| {
+                std::io::Write::write_all(&mut file, &[0; 65_536])?;
+                file.sync_all()
+            });
+            probe.is_err_and(|error| error.kind() == std::io::ErrorKind::StorageFull)
+        }
+        _ => false,
+    }
 }
 
 /// What kind of failure SQLite reports.

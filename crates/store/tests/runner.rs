@@ -9,6 +9,8 @@ mod runner {
     mod corpus;
     mod crash;
     mod damage;
+    mod database;
+    mod database_damage;
     mod identity;
     mod import;
     mod kit;

@@ -10,7 +10,7 @@ use annals_testkit::Fixture;
 use super::kit::NOW;
 
 /// Runs a script with `A` as the program and `D` as a directory to mount on.
-fn in_namespace(directory: &Path, script: &str) -> Output {
+pub(super) fn in_namespace(directory: &Path, script: &str) -> Output {
     let output = Command::new("unshare")
         .args(["--mount", "--map-root-user", "bash", "-euo", "pipefail", "-c", script])
         .env_clear()
@@ -32,7 +32,7 @@ fn in_namespace(directory: &Path, script: &str) -> Output {
     output
 }
 
-fn text(output: &Output) -> (String, String) {
+pub(super) fn text(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     (text(&output.stdout), text(&output.stderr))
 }

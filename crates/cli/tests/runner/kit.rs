@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 use serde_json::Value;
 
@@ -28,9 +29,9 @@ pub(crate) struct Ran {
     root: PathBuf,
 }
 
-/// `annals` with arguments, on the home at `root`.
+/// `annals` with arguments, on the home at `root`, a directory or a database.
 pub(crate) fn annals(root: &Path, arguments: &[&str]) -> Annals {
-    let mut command = plain(root, &[]);
+    let mut command = plain(directory_of(root), &[]);
     command.command.arg("--home").arg(root).args(arguments);
     command
 }
@@ -47,6 +48,51 @@ pub(crate) fn plain(root: &Path, arguments: &[&str]) -> Annals {
         .env("ANNALS_NOW", NOW)
         .current_dir(root);
     Annals { command, stdin: Vec::new(), root: root.to_owned() }
+}
+
+/// `annals copy --json` with further arguments, which must have copied all it was asked to: its account.
+#[track_caller]
+pub(crate) fn copy(from: &Path, to: &Path, arguments: &[&str]) -> Value {
+    let [from, to] = [from, to].map(|path| path.to_str().unwrap());
+    let mut command = plain(directory_of(from.as_ref()), &["copy", "--json", "--from", from, "--to", to]);
+    command.command.args(arguments);
+    command.run().ok().json()
+}
+
+/// The directory of a home that is a directory or a database.
+fn directory_of(home: &Path) -> &Path {
+    if home.is_file() { home.parent().unwrap() } else { home }
+}
+
+/// The export of a session.
+pub(crate) fn exported(home: &Path, session: &str) -> Value {
+    annals(home, &["export", session]).run().ok().json()
+}
+
+/// The rows of `annals list --json` with further arguments.
+pub(crate) fn listed(home: &Path, arguments: &[&str]) -> Vec<Value> {
+    let rows = annals(home, &[&["list", "--json"], arguments].concat()).run().ok().json();
+    rows.as_array().unwrap().clone()
+}
+
+/// A text in a JSON object.
+#[track_caller]
+pub(crate) fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value[field].as_str().unwrap_or_else(|| panic!("no {field} in {value}"))
+}
+
+/// What work makes of each item, on a few threads: a command of OpenCode takes seconds.
+pub(crate) fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let queue = Mutex::new(items.iter().enumerate());
+    let next = || queue.lock().unwrap().next();
+    let worker = || std::iter::from_fn(next).map(|(n, item)| (n, work(item))).collect::<Vec<_>>();
+    let mut done: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(worker)).collect();
+        let done = threads.into_iter().map(|thread| thread.join());
+        done.flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    done.sort_by_key(|(n, _)| *n);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 impl Annals {

@@ -14,12 +14,12 @@ mod schema;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use rusqlite::Connection;
 
 use crate::home::ReadError;
-use crate::sqlite::{self, Reader, Tolerance};
+use crate::sqlite::{self, Connections, Tolerance};
 pub use schema::Generation;
 use schema::Schema;
 
@@ -28,10 +28,7 @@ use schema::Schema;
 pub struct OpencodeDb {
     path: PathBuf,
     schema: Schema,
-    tolerance: Tolerance,
-    /// Connections that nobody uses at the moment.
-    readers: Mutex<Vec<Reader>>,
-    writer: Mutex<Option<Connection>>,
+    connections: Arc<Connections>,
 }
 
 /// A file could not be opened as a home.
@@ -74,6 +71,12 @@ pub enum OpenDbError {
         /// What SQLite said.
         what: String,
     },
+    /// A new one could not be made, because the disk is full.
+    #[error("cannot make {path}: the disk is full")]
+    NoRoom {
+        /// The path.
+        path: String,
+    },
     /// The operating system or SQLite refused.
     #[error("cannot open {path}: {what}")]
     Refused {
@@ -105,15 +108,17 @@ impl OpencodeDb {
             None => return Err(OpenDbError::NotFound { path: shown() }),
             Some(_) => {}
         }
+        // The directory may be left and the name given relative to it; SQLite keeps the name for its log.
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let probe = |tolerance| {
-            let reader = Reader::open(path, tolerance)?;
-            Ok((Schema::probe(&reader.connection)?, reader, tolerance))
+            let connections = Connections::to(&absolute, tolerance);
+            Ok((connections.read(Schema::probe)?, connections))
         };
         let opened = match probe(Tolerance::None) {
             Err(error) if sqlite::is_damage(&error) => probe(Tolerance::Damage).map_err(|_| error),
             opened => opened,
         };
-        let (schema, reader, tolerance) = opened.map_err(|error| match sqlite::code(&error) {
+        let (schema, connections) = opened.map_err(|error: rusqlite::Error| match sqlite::code(&error) {
             Some(rusqlite::ErrorCode::NotADatabase) => OpenDbError::NotADatabase { path: shown() },
             _ if sqlite::is_damage(&error) => OpenDbError::Damaged { path: shown(), what: error.to_string() },
             _ => OpenDbError::Refused { path: shown(), what: error.to_string() },
@@ -121,10 +126,7 @@ impl OpencodeDb {
         if !schema.is_opencode() {
             return Err(OpenDbError::NotOpencode { path: shown() });
         }
-        // The directory may be left and the name given relative to it; SQLite keeps the name for its log.
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let (readers, writer) = (Mutex::new(vec![reader]), Mutex::new(None));
-        Ok(OpencodeDb { path, schema, tolerance, readers, writer })
+        Ok(OpencodeDb { path: absolute, schema, connections })
     }
 
     /// Opens a database, and makes an empty one if there is none.
@@ -133,23 +135,30 @@ impl OpencodeDb {
             Err(OpenDbError::NotFound { .. }) => {}
             opened => return opened,
         }
-        let refused = |what: String| OpenDbError::Refused { path: path.display().to_string(), what };
+        let shown = path.display().to_string();
+        let refused = |error: io::Error| match error.kind() {
+            io::ErrorKind::StorageFull => OpenDbError::NoRoom { path: shown.clone() },
+            _ => OpenDbError::Refused { path: shown.clone(), what: error.to_string() },
+        };
         let directory =
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        std::fs::create_dir_all(directory).map_err(|error| refused(error.to_string()))?;
+        std::fs::create_dir_all(directory).map_err(&refused)?;
         // Made under another name and moved when it is complete: whoever finds a database finds all its tables, also
         // after a crash. A log would be left behind by the move, so this is the one time it is emptied.
         let draft = tempfile::Builder::new()
             .prefix(".annals-")
             .suffix(".db")
             .tempdir_in(directory)
-            .map_err(|error| refused(error.to_string()))?;
+            .map_err(&refused)?;
         let made = draft.path().join("opencode.db");
         let created = sqlite::create(&made).and_then(|connection| {
             schema::create(&connection, generation)?;
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         });
-        created.map_err(|error| refused(error.to_string()))?;
+        created.map_err(|error| match sqlite::is_disk_full(&error, &made) {
+            true => OpenDbError::NoRoom { path: shown.clone() },
+            false => OpenDbError::Refused { path: shown.clone(), what: error.to_string() },
+        })?;
         let placed = std::fs::File::open(&made).and_then(|file| file.sync_all());
         // A link instead of a rename: if someone else has made the file meanwhile, theirs stays.
         let placed = placed.and_then(|()| match std::fs::hard_link(&made, path) {
@@ -158,9 +167,7 @@ impl OpencodeDb {
             Err(_) => std::fs::rename(&made, path),
             Ok(()) => Ok(()),
         });
-        placed
-            .and_then(|()| crate::platform::sync_directory(directory))
-            .map_err(|error| refused(error.to_string()))?;
+        placed.and_then(|()| crate::platform::sync_directory(directory)).map_err(&refused)?;
         OpencodeDb::open(path)
     }
 
@@ -169,42 +176,12 @@ impl OpencodeDb {
         &self.path
     }
 
-    /// Reads something in one short transaction. Where files are read without locks and change meanwhile, it is read
-    /// again.
-    fn read<T>(&self, mut work: impl FnMut(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
-        let mut tries = 0;
-        loop {
-            let idle = lock(&self.readers).pop();
-            let reader = match idle {
-                Some(reader) if reader.is_sound(&self.path) => reader,
-                _ => Reader::open(&self.path, self.tolerance)?,
-            };
-            let transaction = reader.connection.unchecked_transaction();
-            let result = transaction.and_then(|transaction| {
-                let result = work(&transaction)?;
-                transaction.finish()?;
-                Ok(result)
-            });
-            if reader.is_sound(&self.path) {
-                lock(&self.readers).push(reader);
-                return result;
-            }
-            tries += 1;
-            if tries == MAX_TRIES {
-                return result;
-            }
-        }
+    /// Reads something in one short transaction.
+    fn read<T>(&self, work: impl FnMut(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        self.connections.read(work)
     }
 
     fn read_error(&self, error: &rusqlite::Error) -> ReadError {
         ReadError::Database { path: self.path.display().to_string(), what: error.to_string() }
     }
-}
-
-/// So often is a page read again because the files were changed meanwhile.
-const MAX_TRIES: usize = 20;
-
-/// What a mutex holds is whole even if a thread died with it: connections are taken out, used and put back.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,10 @@
 //! What the tests of this crate share.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use annals::home::opencode_db::{Generation, OpencodeDb};
 use annals::home::opencode_dir::OpencodeDir;
 use annals::home::{MessageRecord, Quarantined, Read, SessionRecord, Want, Write};
 use annals::model::format::opencode::ExportWriter;
@@ -12,6 +14,8 @@ use annals::model::lens::{
     Tokens, UserMessage,
 };
 use annals::model::{Document, Key, Transaction};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags};
 
 /// The project of the sample sessions.
 pub(crate) const PROJECT: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -26,6 +30,58 @@ pub(crate) fn empty_home() -> (tempfile::TempDir, OpencodeDir) {
     let dir = tempfile::tempdir().unwrap();
     let home = OpencodeDir::open_or_create(dir.path()).unwrap();
     (dir, home)
+}
+
+/// Opens a database.
+pub(crate) fn open_db(path: &Path) -> OpencodeDb {
+    OpencodeDb::open(path).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A new database in a directory of its own.
+pub(crate) fn empty_database(generation: Generation) -> (tempfile::TempDir, OpencodeDb) {
+    let dir = tempfile::tempdir().unwrap();
+    let home = OpencodeDb::open_or_create(&dir.path().join("opencode.db"), generation).unwrap();
+    (dir, home)
+}
+
+/// Changes a database as nobody should: no references are checked, and the schema can be written to.
+pub(crate) fn sql(path: &Path, batch: &str) {
+    let connection = Connection::open(path).unwrap();
+    connection.pragma_update(None, "foreign_keys", false).unwrap();
+    connection.pragma_update(None, "writable_schema", true).unwrap();
+    connection.execute_batch(batch).unwrap_or_else(|error| panic!("{error}: {batch}"));
+}
+
+/// The first column of the rows of a query, as text.
+pub(crate) fn query(path: &Path, sql: &str) -> Vec<String> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let mut statement = connection.prepare(sql).unwrap_or_else(|error| panic!("{error}: {sql}"));
+    let rows = statement.query_map([], |row| row.get::<_, Value>(0)).unwrap();
+    rows.map(|value| match value.unwrap() {
+        Value::Null => "NULL".to_owned(),
+        Value::Integer(number) => number.to_string(),
+        Value::Real(number) => number.to_string(),
+        Value::Text(text) => text,
+        Value::Blob(bytes) => format!("{bytes:?}"),
+    })
+    .collect()
+}
+
+/// Every row of every table of a database.
+pub(crate) fn rows(path: &Path) -> BTreeMap<String, Vec<String>> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    query(path, "SELECT name FROM sqlite_schema WHERE type = 'table'")
+        .into_iter()
+        .map(|table| {
+            let mut statement = connection.prepare(&format!("SELECT * FROM {table} ORDER BY rowid")).unwrap();
+            let n_columns = statement.column_count();
+            let rows = statement.query_map([], |row| {
+                let values: rusqlite::Result<Vec<Value>> = (0..n_columns).map(|n| row.get(n)).collect();
+                Ok(format!("{:?}", values?))
+            });
+            (table, rows.unwrap().map(Result::unwrap).collect())
+        })
+        .collect()
 }
 
 /// Writes a file of a home, making the directories above it.
@@ -172,7 +228,7 @@ impl Sample {
 }
 
 /// Every file below a directory with its bytes, `.annals` left out.
-pub(crate) fn snapshot(directory: &Path) -> std::collections::BTreeMap<String, Vec<u8>> {
+pub(crate) fn snapshot(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     annals_testkit::files_below(directory)
         .into_iter()
         .map(|path| {

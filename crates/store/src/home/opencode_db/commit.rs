@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use annals_core::complete::{self, Completed, Surroundings};
 use annals_core::id::{MessageId, Millis, ProjectId, SessionId};
@@ -15,11 +15,11 @@ use annals_core::{Change, ContentHash, Document, Expected, Key, Transaction, Usa
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, ToSql, ffi};
 
+use super::OpencodeDb;
 use super::column::{self, Column, values_of};
 use super::diff_file::{self, DiffFile};
 use super::read::{document, place_of};
 use super::schema::{self, Schema};
-use super::{OpencodeDb, lock};
 use crate::home::{CommitError, Completion, ConflictKind, Native, Receipt, Write};
 use crate::project::IdentityRule;
 use crate::sqlite;
@@ -31,14 +31,8 @@ impl Write for OpencodeDb {
             return Ok(Receipt::default());
         }
         changes.sort_by_key(order_of);
-        let mut writer = lock(&self.writer);
-        let connection = match writer.take() {
-            Some(connection) if !sqlite::has_moved(&connection) => connection,
-            _ => sqlite::open_writer(&self.path).map_err(|error| self.failed(&error))?,
-        };
-        let result = self.commit_on(&connection, &changes);
-        *writer = Some(connection);
-        result
+        let begin = |error: rusqlite::Error| self.failed(&error);
+        self.connections.write(begin, |connection| self.commit_on(connection, &changes))
     }
 
     fn native(&self, key: &Key, document: Document) -> Native {
@@ -91,8 +85,8 @@ fn order_of(change: &Change) -> (bool, i8) {
 }
 
 impl OpencodeDb {
+    /// Finishes a transaction that has begun.
     fn commit_on(&self, connection: &Connection, changes: &[Change]) -> Result<Receipt, CommitError> {
-        connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| self.failed(&error))?;
         let applied = self.apply(connection, changes).and_then(|receipt| {
             connection.execute_batch("COMMIT").map_err(|error| self.failed(&error))?;
             Ok(receipt)
@@ -166,26 +160,12 @@ impl OpencodeDb {
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 CommitError::ReadOnly { path, source: source(io::ErrorKind::PermissionDenied) }
             }
-            Some(ErrorCode::DiskFull) => {
-                CommitError::Failed { path, source: source(io::ErrorKind::StorageFull) }
-            }
-            // Growing the log's index is where a full disk shows first, and SQLite calls that an IO error.
-            Some(ErrorCode::SystemIoFailure) if is_disk_full(&self.path) => {
+            _ if sqlite::is_disk_full(error, &self.path) => {
                 CommitError::Failed { path, source: source(io::ErrorKind::StorageFull) }
             }
             _ => CommitError::Failed { path, source: source(io::ErrorKind::Other) },
         }
     }
-}
-
-/// Whether there is no room left beside a file.
-fn is_disk_full(path: &Path) -> bool {
-    let Some(directory) = path.parent() else { return false };
-    let probe = tempfile::tempfile_in(directory).and_then(|mut file| {
-        io::Write::write_all(&mut file, &[0; 65_536])?;
-        file.sync_all()
-    });
-    probe.is_err_and(|error| error.kind() == io::ErrorKind::StorageFull)
 }
 
 /// Changes on their way into rows.
