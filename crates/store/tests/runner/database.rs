@@ -755,11 +755,13 @@ fn no_update_is_lost_and_readers_see_whole_transactions() {
                 }
                 n_reads
             });
-            for mut writer in writers {
-                assert!(writer.wait().unwrap().success());
-            }
+            let ended: Vec<bool> =
+                writers.into_iter().map(|mut writer| writer.wait().unwrap().success()).collect();
+            // Before anything is asserted, or the reader would go on for ever.
             done.store(true, Ordering::Relaxed);
-            reader.join().unwrap()
+            let n_reads = reader.join().unwrap();
+            assert!(ended.iter().all(|success| *success), "{kind}");
+            n_reads
         });
         assert!(n_reads > 20, "{n_reads}");
         let record = session(&database.home, sample.session.as_str());
