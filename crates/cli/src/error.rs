@@ -135,6 +135,9 @@ impl From<CommitError> for CliError {
         let message = CliError::new(&error);
         match error {
             CommitError::Conflict { .. } => message.hint("nothing was changed; run the command again to use what is there now"),
+            CommitError::Endangered { .. } => {
+                message.hint("nothing was changed; end that OpenCode, then run the command again")
+            }
             CommitError::Busy { .. } => message.hint("wait for it to finish, then run the command again"),
             CommitError::ReadOnly { .. } => message.hint("nothing was changed; the home must be writable for this"),
             CommitError::Failed { source, .. } if source.kind() == io::ErrorKind::StorageFull => {

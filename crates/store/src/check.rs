@@ -7,8 +7,11 @@ use annals_core::id::{MessageId, Millis, SessionId};
 use annals_core::json::Node;
 use annals_core::lens::{Message, Part, Session, ToolStatus};
 use annals_core::{Key, Stored};
+use rayon::prelude::*;
 
 use crate::home::{MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::parallel;
+use crate::query::SessionQuery;
 
 /// An answer without an end is taken for one that is being written until its session has rested this long.
 const STILL_RUNNING: Millis = 10 * 60 * 1000;
@@ -118,8 +121,31 @@ impl ProblemKind {
     }
 }
 
+/// Checks all sessions of a home, with the checks that are the same in every home and `more` of its own. Also gives which
+/// sessions there are.
+pub(crate) fn check_sessions(
+    home: &dyn Read,
+    now: Millis,
+    progress: &(dyn Fn() + Sync),
+    more: &(dyn Fn(&SessionRecord) -> Result<Vec<Problem>, ReadError> + Sync),
+) -> Result<(HashSet<SessionId>, Vec<Problem>), ReadError> {
+    let found = home.sessions(&SessionQuery::default())?;
+    let mut problems: Vec<Problem> = found.quarantined.into_iter().map(unreadable).collect();
+    let known: HashSet<SessionId> = found.value.iter().map(|record| record.id.clone()).collect();
+    let check = |record: &SessionRecord| {
+        let mut problems = check_session(home, record, &known, now)?;
+        problems.extend(more(record)?);
+        progress();
+        Ok(problems)
+    };
+    let checked: Result<Vec<_>, ReadError> =
+        parallel::run_as(home.work(), || found.value.par_iter().map(check).collect());
+    problems.extend(checked?.into_iter().flatten());
+    Ok((known, problems))
+}
+
 /// What is wrong with one session, as far as its documents tell. `known` are all sessions of the home.
-pub(crate) fn check_session(
+fn check_session(
     home: &dyn Read,
     record: &SessionRecord,
     known: &HashSet<SessionId>,

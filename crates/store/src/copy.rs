@@ -126,7 +126,13 @@ pub fn copy(
     };
     match copier.run(sessions, progress) {
         Ok(()) => Ok(copier.account),
-        Err(cause) => Err(CopyError { account: Box::new(copier.account), cause }),
+        Err(cause) => {
+            // What was seen and not stored any more is for the next copy to see.
+            for tally in [&mut copier.account.sessions, &mut copier.account.documents] {
+                tally.seen = tally.copied + tally.unchanged + tally.quarantined;
+            }
+            Err(CopyError { account: Box::new(copier.account), cause })
+        }
     }
 }
 

@@ -317,6 +317,14 @@ pub enum CommitError {
         /// The lock.
         path: String,
     },
+    /// A process has the database open and has lost its locks on it. Writing could crash it, and lose what it writes.
+    #[error("process {process} has {path} open but has lost its locks on it; writing now could crash it")]
+    Endangered {
+        /// The database.
+        path: String,
+        /// The process.
+        process: u32,
+    },
     /// The home cannot be written to.
     #[error("cannot write to {path}: {source}")]
     ReadOnly {

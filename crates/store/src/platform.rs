@@ -131,3 +131,47 @@ fn open_directory(dir: &Dir, path: &str) -> io::Result<cap_std::fs::File> {
 pub(crate) fn is_read_only(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
+
+/// Another process that has `file` open for writing although no process holds a lock on byte `at` of it, as far as the
+/// system tells. Elsewhere than on Linux it does not.
+#[cfg(target_os = "linux")]
+pub(crate) fn writer_without_lock(file: &std::path::Path, at: u64) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let wanted = std::fs::metadata(file).ok()?;
+    let inode = wanted.ino().to_string();
+    // `1: POSIX  ADVISORY  READ 1234 fe:00:5678 128 128`: the device and inode, then the range.
+    let holds = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [.., device_and_inode, start, end] = fields[..] else { return false };
+        let end = end.parse().unwrap_or(u64::MAX);
+        device_and_inode.rsplit(':').next() == Some(&inode)
+            && start.parse::<u64>().is_ok_and(|start| (start..=end).contains(&at))
+    };
+    if std::fs::read_to_string("/proc/locks").ok()?.lines().any(holds) {
+        return None;
+    }
+    let writes = |pid: u32, descriptor: &str| {
+        let flags = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{descriptor}")).ok()?;
+        let flags = flags.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        Some(u32::from_str_radix(flags.trim(), 8).ok()? & 0b11 != 0)
+    };
+    let has_open = |pid: &u32| {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        open.into_iter().any(|entry| {
+            std::fs::metadata(entry.path())
+                .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == (wanted.dev(), wanted.ino()))
+                && entry.file_name().to_str().and_then(|name| writes(*pid, name)) == Some(true)
+        })
+    };
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let mut others = processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|pid| *pid != std::process::id());
+    others.find(has_open)
+}
+
+/// Another process that has `file` open for writing although no process holds a lock on byte `at` of it.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn writer_without_lock(_: &std::path::Path, _: u64) -> Option<u32> {
+    None
+}

@@ -1,9 +1,10 @@
 //! SQLite files that belong to others: opened so that nothing of them changes, nobody waits, and a hostile one does no
 //! harm.
 //!
-//! A plain read-only open of a database in WAL mode makes files beside it (`-wal`, `-shm`). Where the log is missing or
-//! empty, nobody has anything unsaved, and the main file is read as it is, without locks; whether it stayed as it was is
-//! looked up after every page of rows. On a disk that cannot be written to, a log is read without its index file.
+//! A plain read-only open of a database in WAL mode makes files beside it (`-wal`, `-shm`), and may make the index of the
+//! log (`-shm`) anew. Where the log is missing or empty, nobody has anything unsaved, and the main file is read as it is,
+//! without locks; whether it stayed as it was is looked up after every page of rows. Where there is a log, its index is
+//! read and not written to; where there is no index, it is built in memory.
 //!
 //! The database file is never opened by other means than SQLite's: closing any descriptor of it would drop the locks
 //! that SQLite holds in this process.
@@ -12,12 +13,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::time::{Duration, SystemTime};
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags};
+
+use crate::platform;
 
 /// How long a reader or writer waits for a lock. OpenCode itself gives up after 5 seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,7 +34,6 @@ struct Reader {
     connection: Connection,
     /// What the files were when it was opened, if it reads them without locks.
     relies_on: Option<Stamp>,
-    index: LogIndex,
 }
 
 /// What a reader does to the index of the log (`-shm`).
@@ -53,6 +55,9 @@ pub(crate) struct Connections {
     idle: Mutex<Vec<Reader>>,
     writer: Mutex<Option<Connection>>,
     is_written: AtomicBool,
+    /// Readers go through it side by side, the opening of the writer alone: closing a reader that takes no locks would
+    /// drop the writer's.
+    gate: RwLock<()>,
 }
 
 /// So often is a page read again because the files were changed meanwhile.
@@ -72,6 +77,7 @@ impl Connections {
                 idle: Mutex::default(),
                 writer: Mutex::default(),
                 is_written: AtomicBool::new(false),
+                gate: RwLock::default(),
             });
             all.insert(path.to_owned(), Arc::downgrade(&connections));
             connections
@@ -84,6 +90,7 @@ impl Connections {
         &self,
         mut work: impl FnMut(&Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
+        let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         let mut tries = 0;
         loop {
             let idle = lock(&self.idle).pop();
@@ -99,13 +106,26 @@ impl Connections {
             });
             tries += 1;
             let is_sound = reader.is_sound(&self.path);
-            if is_sound && (reader.index == LogIndex::Shared || self.index() == LogIndex::Untouched) {
+            if is_sound {
                 lock(&self.idle).push(reader);
             }
             if is_sound || tries == MAX_TRIES {
                 return result;
             }
         }
+    }
+
+    /// A process that has the database open and has lost its locks on it, as OpenCode does when it opens and closes the
+    /// file by other means than SQLite's. To SQLite it is gone: the next writer would cut the index of the log off under
+    /// its hands, which kills it, and what it writes would be lost. Looked for until the first write; then our own locks
+    /// are all that can be seen.
+    pub(crate) fn endangered(&self) -> Option<u32> {
+        // Whoever uses the index holds a lock on this byte of it.
+        const ANY_USER: u64 = 128;
+        if self.index() == LogIndex::Shared {
+            return None;
+        }
+        platform::writer_without_lock(&beside(&self.path, "-shm"), ANY_USER)
     }
 
     fn index(&self) -> LogIndex {
@@ -131,28 +151,14 @@ impl Connections {
         result
     }
 
-    /// Opens the connection that writes, once no reader keeps the index of the log from being written to.
+    /// Opens the connection that writes, while no reader is open: some keep the index of the log from being written to.
     fn begin_first(&self) -> rusqlite::Result<Connection> {
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        lock(&self.idle).clear();
         self.is_written.store(true, Ordering::SeqCst);
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            lock(&self.idle).clear();
-            let begun = open_writer(&self.path).and_then(|connection| {
-                connection.execute_batch("BEGIN IMMEDIATE")?;
-                Ok(connection)
-            });
-            match begun {
-                // Readers that are at work give way when they have read their page. A disk that cannot be written to shows
-                // in that nobody can open it.
-                Err(error) if code(&error) == Some(ErrorCode::ReadOnly) && Instant::now() < deadline => {
-                    if std::fs::OpenOptions::new().append(true).open(beside(&self.path, "-wal")).is_err() {
-                        return Err(error);
-                    }
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                begun => return begun,
-            }
-        }
+        let connection = open_writer(&self.path)?;
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        Ok(connection)
     }
 }
 
@@ -204,7 +210,7 @@ impl Reader {
         // A rollback journal is of no other use than to undo what the main file holds.
         if stamp.log.is_none() && !beside(path, "-journal").exists() {
             let connection = connect(path, "mode=ro&immutable=1", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-            return Ok(Reader { connection, relies_on: Some(stamp), index: LogIndex::Shared });
+            return Ok(Reader { connection, relies_on: Some(stamp) });
         }
         let parameters = match index {
             LogIndex::Shared => "mode=ro",
@@ -213,13 +219,16 @@ impl Reader {
         let connection = connect(path, parameters, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         match connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) {
             // There is no index, and none is made: it is built in memory instead.
-            Err(error) if matches!(code(&error), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)) => {
+            Err(error)
+                if index == LogIndex::Untouched
+                    && matches!(code(&error), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)) =>
+            {
                 let parameters = format!("mode=ro&vfs={WITHOUT_LOCKS}");
                 let connection = connect(path, &parameters, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
                 connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-                Ok(Reader { connection, relies_on: Some(stamp), index: LogIndex::Shared })
+                Ok(Reader { connection, relies_on: Some(stamp) })
             }
-            _ => Ok(Reader { connection, relies_on: None, index }),
+            _ => Ok(Reader { connection, relies_on: None }),
         }
     }
 
@@ -282,6 +291,7 @@ fn connect(path: &Path, parameters: &str, flags: OpenFlags) -> rusqlite::Result<
         connection.set_db_config(setting, on)?;
     }
     for (limit, most) in [
+        (Limit::SQLITE_LIMIT_LENGTH, 256 << 20),
         (Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 100),
         (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 10),
@@ -347,12 +357,12 @@ pub(crate) fn code(error: &rusqlite::Error) -> Option<ErrorCode> {
     error.sqlite_error_code()
 }
 
-/// Whether the file is damaged where it was read.
+/// Whether the file is damaged where it was read, or holds something there that is larger than anything OpenCode writes.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqliteFailure(failure, _) => {
             // Reading past the end of a file that was cut off is an IO error to SQLite.
-            matches!(failure.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+            matches!(failure.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::TooBig)
                 || failure.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ
         }
         _ => false,

@@ -191,12 +191,36 @@ fn readers_never_fail_beside_a_busy_server() {
 fn readers_do_no_harm_to_a_server_that_has_lost_its_locks() {
     let workplace = Workplace::new();
     let server = workplace.lab.serve(&workplace.repository);
+    drop_locks(&workplace, &server);
+    read_while_it_works(&workplace, &server);
+}
+
+/// A writer would take the index of the log away from it, and that kills it.
+#[test]
+fn nothing_is_written_beside_a_server_that_has_lost_its_locks() {
+    let workplace = Workplace::new();
+    let server = workplace.lab.serve(&workplace.repository);
+    let session = prompt(&server, "busy");
+    assert_complete(&finished(&server, &session));
+    drop_locks(&workplace, &server);
+    let home = workplace.lab.data();
+    for _ in 0..3 {
+        let refused = annals(&home, &["rename", &session, "x"]).run();
+        assert_eq!(refused.code, 1, "{refused}");
+        assert!(refused.stderr.contains("has lost its locks"), "{refused}");
+        assert!(server.get(&format!("/session/{session}"))["title"] != "x");
+    }
+    server.stop();
+    let _ = annals(&home, &["rename", &session, "x"]).run().ok();
+}
+
+/// Makes a server lose its locks.
+fn drop_locks(workplace: &Workplace, server: &Server) {
     for name in ["opencode.db", "opencode.db-shm", "opencode.db-wal"] {
         let root = workplace.lab.root().display();
         let shown = server.get(&format!("/file/content?directory={root}&path=data/opencode/{name}"));
         assert!(shown["content"].is_string(), "{shown}");
     }
-    read_while_it_works(&workplace, &server);
 }
 
 /// Lets a server work on two sessions and reads them all the while.

@@ -99,7 +99,9 @@ impl OpencodeDb {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(OpenDbError::Refused { path: shown(), what: error.to_string() }),
         };
-        let log_bytes = std::fs::metadata(sqlite::log_of(path)).map_or(0, |metadata| metadata.len());
+        // The log lies beside the file itself, not beside a link to it; and a file is one, whatever its names.
+        let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let log_bytes = std::fs::metadata(sqlite::log_of(&file)).map_or(0, |metadata| metadata.len());
         match length {
             None | Some(0) if log_bytes > 0 => {
                 let state = if length.is_none() { "missing" } else { "empty" };
@@ -108,10 +110,10 @@ impl OpencodeDb {
             None => return Err(OpenDbError::NotFound { path: shown() }),
             Some(_) => {}
         }
-        // The directory may be left and the name given relative to it; SQLite keeps the name for its log.
+        // The directory may be left and the name given relative to it.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let probe = |tolerance| {
-            let connections = Connections::to(&absolute, tolerance);
+            let connections = Connections::to(&file, tolerance);
             Ok((connections.read(Schema::probe)?, connections))
         };
         let opened = match probe(Tolerance::None) {

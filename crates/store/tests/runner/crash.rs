@@ -155,7 +155,7 @@ fn every_acknowledged_transaction_survives_a_kill_and_no_half_one_is_seen() {
         }
         assert!(!home_path.join("storage/.annals/journal").exists());
     }
-    assert!(acknowledged.iter().sum::<usize>() > KILLS, "the writers did work: {acknowledged:?}");
+    assert!(acknowledged.iter().sum::<usize>() > KILLS / 4, "the writers did work: {acknowledged:?}");
     // If no kill ever fell between the decision and its end, the test would not have tested recovery.
     assert!(n_recovered > KILLS / 50, "{n_recovered} of {KILLS} kills left a transaction to finish");
     let repository = lab.bind_project("shop", PROJECT);

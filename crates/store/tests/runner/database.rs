@@ -808,8 +808,31 @@ fn passer_by() {
     }
 }
 
-/// SQLite removes the log when the last connection closes, and tells that by locks on the main file. Locks are the
-/// process's: closing any descriptor of the file, also one that was only read from, drops them all.
+/// Whether this process holds the lock by which others see that the log is in use.
+fn holds_its_lock(path: &Path) -> bool {
+    let Ok(locks) = std::fs::read_to_string("/proc/locks") else { return true };
+    let inode = inode_of(path);
+    // `1: POSIX ADVISORY READ 9288 fe:00:10371824 1073741826 1073742335`: process, device and inode, first byte.
+    locks.lines().any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.contains(&"1073741826")
+            && words.contains(&std::process::id().to_string().as_str())
+            && words.iter().any(|word| word.ends_with(&format!(":{inode}")))
+    })
+}
+
+#[cfg(unix)]
+fn inode_of(path: &Path) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).unwrap())
+}
+
+#[cfg(not(unix))]
+fn inode_of(_path: &Path) -> u64 {
+    0
+}
+
+/// SQLite removes the log when the last connection closes, and until 3.51 tells that only by locks on the main file. Locks
+/// are the process's: closing any descriptor of the file, also one that was only read from, drops them all.
 #[test]
 fn what_is_committed_is_seen_by_others_whoever_comes_and_goes() {
     for (kind, database) in Database::each() {
@@ -827,6 +850,7 @@ fn what_is_committed_is_seen_by_others_whoever_comes_and_goes() {
             written.push(sample.session.clone());
             let record = session(&database.home, sample.session.as_str());
             assert_eq!(messages(&database.home, &record).0.len(), 2);
+            assert!(holds_its_lock(&database.path()), "{kind}, round {round}");
             let seen = seen();
             for id in &written {
                 assert!(
@@ -890,6 +914,76 @@ fn a_log_of_opencode_is_read_and_continued() {
         assert!(std::fs::metadata(dir.join("opencode.db-wal")).unwrap().len() > 0);
         assert_eq!(query(&path, "PRAGMA integrity_check"), ["ok"]);
         assert_eq!(query(&path, "SELECT count(*) FROM session"), [(n_sessions + 1).to_string()]);
+    }
+}
+
+/// The log lies beside the database, not beside a link to it.
+#[cfg(unix)]
+#[test]
+fn a_link_to_a_database_leads_to_its_log_as_well() {
+    for version in ["1.2.27", "1.18.33"] {
+        let fixture = Fixture::unpack(&format!("small-{version}"));
+        let wal = fixture.home().join("wal");
+        let link = fixture.home().join("linked.db");
+        std::os::unix::fs::symlink(wal.join("opencode.db"), &link).unwrap();
+        assert_eq!(
+            transcripts(&open_db(&link)),
+            transcripts(&open_db(&wal.join("opencode.db"))),
+            "{version}"
+        );
+        let sample = new_sample();
+        sample.store(&open_db(&link), "through the link", "yes");
+        assert_eq!(
+            transcripts(&open_db(&link)),
+            transcripts(&open_db(&wal.join("opencode.db"))),
+            "{version}"
+        );
+        let home = open_db(&link);
+        assert_eq!(messages(&home, &session(&home, sample.session.as_str())).0.len(), 2, "{version}");
+        assert!(!fixture.home().join("linked.db-wal").exists());
+    }
+}
+
+/// The same with a log whose index is missing, which is read in another way, and under two names.
+#[test]
+fn what_is_committed_under_one_name_survives_reading_under_another() {
+    let fixture = Fixture::unpack("small-1.2.27");
+    let wal = fixture.home().join("wal");
+    std::fs::remove_file(wal.join("opencode.db-shm")).unwrap();
+    let (one, other) = (wal.join("opencode.db"), fixture.home().join("expected/../wal/opencode.db"));
+    let (writing, reading) = (open_db(&one), open_db(&other));
+    let mut written: Vec<SessionId> = Vec::new();
+    for round in 0..3 {
+        reading.sessions(&SessionQuery::default()).unwrap();
+        let sample = new_sample();
+        sample.store(&writing, "a", "b");
+        written.push(sample.session.clone());
+        assert_eq!(messages(&reading, &session(&reading, sample.session.as_str())).0.len(), 2);
+        assert!(holds_its_lock(&one), "round {round}: an older SQLite would remove the log");
+        let output = another_process("passer_by", &one).output().unwrap();
+        let seen = String::from_utf8(output.stdout).unwrap();
+        for id in &written {
+            assert!(seen.contains(id.as_str()), "round {round}: another process does not see {id}");
+        }
+    }
+}
+
+/// The same with readers at work while the first commit is made, as in a server.
+#[test]
+fn readers_at_work_do_not_cost_a_writer_its_lock() {
+    for round in 0..12 {
+        let fixture = Fixture::unpack("small-1.2.27");
+        let wal = fixture.home().join("wal");
+        std::fs::remove_file(wal.join("opencode.db-shm")).unwrap();
+        let home = open_db(&wal.join("opencode.db"));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| (0..40).for_each(|_| drop(home.sessions(&SessionQuery::default()).unwrap())));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            new_sample().store(&home, "a", "b");
+        });
+        assert!(holds_its_lock(home.path()), "round {round}: an older SQLite would remove the log");
     }
 }
 

@@ -1,20 +1,17 @@
 //! Checking: the file itself, references between rows, columns that make OpenCode fail, and every session.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use annals_core::complete::{self, Completed, Surroundings};
-use annals_core::id::{Millis, SessionId};
+use annals_core::id::Millis;
 use annals_core::lens::{Project, Session};
 use annals_core::{Key, Stored};
-use rayon::prelude::*;
 use rusqlite::Connection;
 
 use super::OpencodeDb;
-use crate::check::{Problem, ProblemKind, check_session, plural, unreadable};
+use crate::check::{Problem, ProblemKind, check_sessions, plural, unreadable};
 use crate::home::{Read, ReadError, SessionRecord, Want};
-use crate::parallel;
-use crate::query::SessionQuery;
 use crate::sqlite::is_damage;
 
 /// So many damaged places of the file are named.
@@ -26,22 +23,11 @@ impl OpencodeDb {
         now: Millis,
         progress: &(dyn Fn() + Sync),
     ) -> Result<Vec<Problem>, ReadError> {
-        let mut problems = Vec::new();
-        let found = self.sessions(&SessionQuery::default())?;
-        problems.extend(found.quarantined.into_iter().map(unreadable));
-        let known: HashSet<SessionId> = found.value.iter().map(|record| record.id.clone()).collect();
-        let check = |record: &SessionRecord| {
-            let checked = check_session(self, record, &known, now).and_then(|mut problems| {
-                problems.extend(self.unservable(record)?);
-                problems.extend(column_problem(record));
-                Ok(problems)
-            });
-            progress();
-            checked
-        };
-        let checked: Result<Vec<_>, ReadError> =
-            parallel::run_as(self.work(), || found.value.par_iter().map(check).collect());
-        problems.extend(checked?.into_iter().flatten());
+        let (known, mut problems) = check_sessions(self, now, progress, &|record| {
+            let mut problems = self.unservable(record)?;
+            problems.extend(column_problem(record));
+            Ok(problems)
+        })?;
         for session in &known {
             if let Err(quarantined) = self.read_diff(session) {
                 problems.push(unreadable(quarantined));

@@ -20,7 +20,7 @@ use super::column::{self, Column, values_of};
 use super::diff_file::{self, DiffFile};
 use super::read::{document, place_of};
 use super::schema::{self, Schema};
-use crate::home::{CommitError, Completion, ConflictKind, Native, Receipt, Write};
+use crate::home::{CommitError, Completion, ConflictKind, Native, Read, Receipt, Write};
 use crate::project::IdentityRule;
 use crate::sqlite;
 
@@ -31,6 +31,9 @@ impl Write for OpencodeDb {
             return Ok(Receipt::default());
         }
         changes.sort_by_key(order_of);
+        if let Some(process) = self.connections.endangered() {
+            return Err(CommitError::Endangered { path: self.url(), process });
+        }
         let begin = |error: rusqlite::Error| self.failed(&error);
         self.connections.write(begin, |connection| self.commit_on(connection, &changes))
     }
@@ -243,10 +246,10 @@ impl<'a> Applier<'a> {
                 self.put_message(session, id, completed.as_ref().unwrap_or(document), &change.expected)
             }
             Key::Part(session, message, id) => {
-                self.check_owner(&change.key, session, message)?;
+                let made = self.check_owner(&change.key, session, message)?;
                 let completed = self.complete_part(change, document)?;
                 let data = data_of(&change.key, completed.as_ref().unwrap_or(document));
-                let time = self.part_time(message, document);
+                let time = part_time(document).unwrap_or(made);
                 self.upsert(
                     "part",
                     &[
@@ -495,34 +498,32 @@ impl<'a> Applier<'a> {
         )
     }
 
-    /// Refuses a part whose message is one of another session: OpenCode would show it there.
-    fn check_owner(&self, key: &Key, session: &SessionId, message: &MessageId) -> Result<(), CommitError> {
-        let is_own = match self.made.get(message) {
-            Some((owner, _)) => *owner == session,
-            None => self
-                .connection
-                .prepare_cached("SELECT session_id = ?2 FROM message WHERE id = ?1")
-                .and_then(|mut statement| {
-                    statement.query_row([message.as_str(), session.as_str()], |row| row.get(0)).optional()
-                })
-                .map_err(|error| self.home.failed(&error))?
-                // That there is none at all is found out by the insertion.
-                .unwrap_or(true),
-        };
-        if is_own { Ok(()) } else { Err(refused(key, "its message is one of another session")) }
-    }
-
-    /// When a part was made: what it says itself, else when its message was.
-    fn part_time(&self, message: &MessageId, document: &Document) -> Millis {
-        let own = document
-            .root()
-            .at(&["time", "start"])
-            .or_else(|| document.root().at(&["state", "time", "start"]));
-        own.and_then(|own| own.as_f64())
-            .filter(|time| *time >= 0.0)
-            .map(|time| time as Millis)
-            .or_else(|| self.made.get(message).map(|(_, made)| *made))
-            .unwrap_or(0)
+    /// Refuses a part whose message is one of another session, where OpenCode would show it. Gives when its message was
+    /// made.
+    fn check_owner(
+        &self,
+        key: &Key,
+        session: &SessionId,
+        message: &MessageId,
+    ) -> Result<Millis, CommitError> {
+        if let Some((owner, made)) = self.made.get(message)
+            && *owner == session
+        {
+            return Ok(*made);
+        }
+        let row = self
+            .connection
+            .prepare_cached("SELECT session_id = ?2, time_created FROM message WHERE id = ?1")
+            .and_then(|mut statement| {
+                let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Value>(1)?));
+                statement.query_row([message.as_str(), session.as_str()], read).optional()
+            });
+        match row.map_err(|error| self.home.failed(&error))? {
+            Some((false, _)) => Err(refused(key, "its message is one of another session")),
+            Some((true, Value::Integer(made))) => Ok(made),
+            // That there is no message at all is found out by the insertion.
+            _ => Ok(0),
+        }
     }
 
     fn put_todo(&self, session: &SessionId, document: &Document) -> rusqlite::Result<usize> {
@@ -803,6 +804,13 @@ impl Context {
             worktree: &self.worktree,
         }
     }
+}
+
+/// When a part was made, if it says so itself.
+fn part_time(document: &Document) -> Option<Millis> {
+    let root = document.root();
+    let own = root.at(&["time", "start"]).or_else(|| root.at(&["state", "time", "start"]))?;
+    own.as_f64().filter(|time| *time >= 0.0).map(|time| time as Millis)
 }
 
 fn created(document: &Document) -> Option<Millis> {

@@ -4,16 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use annals_core::Key;
 use annals_core::id::{Millis, ProjectId, SessionId};
-use rayon::prelude::*;
 
 use super::files::Shape;
 use super::journal::{self, Journal};
 use super::layout::{Layout, flat_path, stem};
 use super::read::{documents, list_sessions, read_document};
 use super::{OpencodeDir, Tree};
-use crate::check::{Problem, ProblemKind, check_session, plural, unreadable};
-use crate::home::{Read, ReadError, SessionRecord};
-use crate::parallel;
+use crate::check::{Problem, ProblemKind, check_sessions, plural, unreadable};
+use crate::home::{Read, ReadError};
 use crate::query::SessionQuery;
 
 impl OpencodeDir {
@@ -22,18 +20,7 @@ impl OpencodeDir {
         now: Millis,
         progress: &(dyn Fn() + Sync),
     ) -> Result<Vec<Problem>, ReadError> {
-        let mut problems = Vec::new();
-        let found = self.sessions(&SessionQuery::default())?;
-        problems.extend(found.quarantined.into_iter().map(unreadable));
-        let known: HashSet<SessionId> = found.value.iter().map(|record| record.id.clone()).collect();
-        let check = |record: &SessionRecord| {
-            let checked = check_session(self, record, &known, now);
-            progress();
-            checked
-        };
-        let checked: Result<Vec<_>, ReadError> =
-            parallel::run(|| found.value.par_iter().map(check).collect());
-        problems.extend(checked?.into_iter().flatten());
+        let (known, mut problems) = check_sessions(self, now, progress, &|_| Ok(Vec::new()))?;
         if let Some(tree) = self.flat_tree() {
             self.check_tree(&tree, &known, &mut problems)?;
         }
