@@ -217,8 +217,9 @@ fn a_killed_copy_leaves_whole_sessions_and_is_finished_by_the_next() {
                 n_looks += 1;
             }
         }
-        let status = copy(source.path(), &database).status().unwrap();
-        assert!(status.success(), "after {n_kills} kills: {status}");
+        let ended = copy(source.path(), &database).stderr(Stdio::piped()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success(), "after {n_kills} kills: {}: {stderr}", ended.status);
         let mut found = look(&database);
         found.retain(|id, _| !theirs.contains_key(id));
         assert!(found == whole, "after {n_kills} kills: {} sessions of {}", found.len(), whole.len());
