@@ -25,6 +25,9 @@ use crate::platform;
 /// How long a reader or writer waits for a lock. OpenCode itself gives up after 5 seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The length of the header of a log.
+const LOG_HEADER: u64 = 32;
+
 /// SQLite's way to files that takes no locks.
 const WITHOUT_LOCKS: &str = if cfg!(windows) { "win32-none" } else { "unix-none" };
 
@@ -105,7 +108,9 @@ impl Connections {
                 Ok(result)
             });
             tries += 1;
-            let is_sound = reader.is_sound(&self.path);
+            // An index that was out of use when the reader came and is in use now has to be looked at anew.
+            let is_stale = result.as_ref().is_err_and(is_about_index);
+            let is_sound = !is_stale && reader.is_sound(&self.path);
             if is_sound {
                 lock(&self.idle).push(reader);
             }
@@ -180,8 +185,8 @@ impl Stamp {
             let metadata = std::fs::metadata(path).ok()?;
             Some((metadata.len(), metadata.modified().ok()?))
         };
-        // An empty log is as good as none.
-        Stamp { main: stamp(path), log: stamp(&log_of(path)).filter(|(length, _)| *length > 0) }
+        // A log that is empty, or has no more than its header, is as good as none.
+        Stamp { main: stamp(path), log: stamp(&log_of(path)).filter(|(length, _)| *length > LOG_HEADER) }
     }
 }
 
@@ -218,11 +223,8 @@ impl Reader {
         };
         let connection = connect(path, parameters, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         match connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) {
-            // There is no index, and none is made: it is built in memory instead.
-            Err(error)
-                if index == LogIndex::Untouched
-                    && matches!(code(&error), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)) =>
-            {
+            // It is built in memory instead.
+            Err(error) if index == LogIndex::Untouched && is_about_index(&error) => {
                 let parameters = format!("mode=ro&vfs={WITHOUT_LOCKS}");
                 let connection = connect(path, &parameters, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
                 connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
@@ -239,6 +241,12 @@ impl Reader {
             None => !has_moved(&self.connection),
         }
     }
+}
+
+/// Whether the index of a log could not be used without writing to it: it is missing or out of use.
+fn is_about_index(error: &rusqlite::Error) -> bool {
+    let codes = [ErrorCode::CannotOpen, ErrorCode::ReadOnly, ErrorCode::FileLockingProtocolFailed];
+    code(error).is_some_and(|code| codes.contains(&code))
 }
 
 /// Whether the file that a connection has open is no longer the one at its path.
@@ -271,7 +279,6 @@ fn prepare_writer(connection: &Connection) -> rusqlite::Result<()> {
     // Rows of one transaction lie in the same pages as those of the next. Copying pages from the log to the main file four
     // times as rarely as by default halves what is written.
     connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.file_control(None::<&str>, FileControl::PersistWal(&mut 1))
 }
 
@@ -285,6 +292,9 @@ fn connect(path: &Path, parameters: &str, flags: OpenFlags) -> rusqlite::Result<
         // OpenCode has neither views nor triggers; a file that has them wants something else to run.
         (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        // A connection that takes itself for the last one would copy the log into the main file and remove it, and one
+        // that takes no locks always does.
+        (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
         // Or statements would be compiled anew whenever other values are bound to them.
         (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
     ] {

@@ -401,6 +401,34 @@ fn a_damaged_log_is_read_as_far_as_it_goes() {
     }
 }
 
+/// A process that was killed when it had just begun its log, or at any later moment.
+#[test]
+fn a_log_cut_short_is_read_as_far_as_it_goes() {
+    for version in ["1.2.27", "1.18.33"] {
+        let fixture = Fixture::unpack(&format!("small-{version}"));
+        let wal = fixture.home().join("wal");
+        let log = std::fs::read(wal.join("opencode.db-wal")).unwrap();
+        let whole = see(&wal.join("opencode.db")).documents.len();
+        // What the main file alone holds: tables without sessions, or not even those.
+        for length in [log.len(), log.len() / 2, 4152, 4151, 57, 56, 55, 33, 32, 31, 1] {
+            std::fs::write(wal.join("opencode.db-wal"), &log[..length]).unwrap();
+            let shm = std::fs::read(wal.join("opencode.db-shm")).unwrap();
+            match OpencodeDb::open(&wal.join("opencode.db")) {
+                Ok(home) => {
+                    let found = home.sessions(&SessionQuery::default()).unwrap();
+                    assert!(found.quarantined.is_empty(), "{version} {length}");
+                    assert!(found.value.len() <= whole, "{version} {length}");
+                }
+                Err(error) => assert!(
+                    error.to_string().contains("not one of OpenCode's"),
+                    "{version} {length}: {error}"
+                ),
+            }
+            assert!(std::fs::read(wal.join("opencode.db-shm")).unwrap() == shm, "{version} {length}");
+        }
+    }
+}
+
 /// Copies all sessions, and checks that what it says of that adds up. Gives what could not even be listed as well.
 fn copy_all(from: &Path, to: &Path) -> (Account, usize) {
     let (from, to) = (open_db(from), OpencodeDb::open_or_create(to, Generation::Portable).unwrap());
