@@ -98,8 +98,8 @@ impl Connections {
         loop {
             let idle = lock(&self.idle).pop();
             let reader = match idle {
-                Some(reader) if reader.is_sound(&self.path) => reader,
-                _ => Reader::open(&self.path, self.tolerance, self.index())?,
+                Some(reader) => reader,
+                None => Reader::open(&self.path, self.tolerance, self.index())?,
             };
             let transaction = reader.connection.unchecked_transaction();
             let result = transaction.and_then(|transaction| {
@@ -113,8 +113,11 @@ impl Connections {
             let is_sound = !is_stale && reader.is_sound(&self.path);
             if is_sound {
                 lock(&self.idle).push(reader);
+                return result;
             }
-            if is_sound || tries == MAX_TRIES {
+            // The others are no better.
+            lock(&self.idle).clear();
+            if tries == MAX_TRIES {
                 return result;
             }
         }
