@@ -134,6 +134,11 @@ impl ContentHash {
         ContentHash(*blake3::hash(bytes).as_bytes())
     }
 
+    /// The hash itself.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// From 64 hexadecimal digits.
     pub fn from_hex(hex: &str) -> Option<ContentHash> {
         blake3::Hash::from_hex(hex).ok().map(|hash| ContentHash(*hash.as_bytes()))

@@ -13,6 +13,7 @@ pub mod json;
 pub mod lens;
 pub mod render;
 pub mod second_store;
+pub mod stream;
 pub mod usage;
 
 pub use change::{Change, Expected, Transaction};

@@ -92,18 +92,11 @@ pub struct ToolUse {
 }
 
 impl ToolUse {
-    /// Adds one call.
-    pub fn add(&mut self, part: &crate::lens::ToolPart<'_>) {
+    /// Adds one call: whether it failed, and how long it took if it ended.
+    pub fn add(&mut self, failed: bool, duration: Option<u32>) {
         self.calls += 1;
-        let Some(state) = &part.state else { return };
-        if state.status() == Some(crate::lens::ToolStatus::Error) {
-            self.errors += 1;
-        }
-        if let Some(time) = &state.time
-            && let (Some(start), Some(end)) = (time.start, time.end)
-        {
-            self.durations.push(u32::try_from((end - start).max(0)).unwrap_or(u32::MAX));
-        }
+        self.errors += usize::from(failed);
+        self.durations.extend(duration);
     }
 
     /// Adds the calls of another count.

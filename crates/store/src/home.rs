@@ -8,10 +8,14 @@ use annals_core::json::JsonError;
 use annals_core::{Document, Key, Stored, Transaction};
 
 use crate::check::Problem;
+use crate::figures::{self, Figures};
+use crate::history::History;
 pub use crate::parallel::Work;
 use crate::project::IdentityRule;
 use crate::query::SessionQuery;
+use crate::summary::SessionSummary;
 
+pub mod annals;
 pub mod opencode_db;
 pub mod opencode_dir;
 mod several;
@@ -59,6 +63,26 @@ pub trait Read: Send + Sync {
 
     /// OpenCode's data directory of a session, where files lie that its documents name: `tool-output/`.
     fn data_directory(&self, _session: &SessionRecord) -> Option<PathBuf> {
+        None
+    }
+
+    /// What each message of a session amounts to, in order. A home that has it at hand reads no documents for it.
+    fn figures(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        figures::read(self, session, want, visit)
+    }
+
+    /// What a session amounts to, where the home has it at hand.
+    fn summary(&self, _session: &SessionRecord) -> Option<Result<SessionSummary, ReadError>> {
+        None
+    }
+
+    /// The home's revisions, if it keeps any.
+    fn history(&self) -> Option<&dyn History> {
         None
     }
 
@@ -119,6 +143,8 @@ pub struct Receipt {
     pub written: usize,
     /// Documents deleted.
     pub deleted: usize,
+    /// The number of the revision, in a home that keeps history; none if nothing had to be changed.
+    pub revision: Option<i64>,
     /// Documents that were completed in writing, because the home's OpenCode requires what they lack.
     pub completed: Vec<Completion>,
 }
@@ -152,6 +178,8 @@ pub struct SessionRecord {
     pub stored: Stored,
     /// The homes that hold it, the one it was read from first.
     pub origins: Vec<String>,
+    /// When it was found to be in none of the homes it came from any more.
+    pub gone: Option<Millis>,
 }
 
 impl SessionRecord {
@@ -264,6 +292,9 @@ pub enum Reason {
     /// A column holds something that cannot be used.
     #[error("{0}")]
     Column(String),
+    /// As it was noted when it was last tried.
+    #[error("{0}")]
+    Noted(String),
 }
 
 /// A home could not be read at all.

@@ -67,7 +67,9 @@
 
 pub mod check;
 pub mod copy;
+pub mod figures;
 pub mod find;
+pub mod history;
 pub mod home;
 pub mod ids;
 pub mod import;

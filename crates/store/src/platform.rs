@@ -118,6 +118,83 @@ pub(crate) fn sync_directory(path: &std::path::Path) -> io::Result<()> {
     }
 }
 
+/// Makes a directory that only its owner can look into, and its parents.
+pub(crate) fn create_private_directory(path: &std::path::Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt;
+        builder.mode(0o700);
+    }
+    builder.create(path)
+}
+
+/// Makes an empty file that only its owner can read. It must not exist.
+pub(crate) fn create_private_file(path: &std::path::Path) -> io::Result<()> {
+    private_options().create_new(true).open(path).map(drop)
+}
+
+/// Opens a file that only its owner can read, and makes it if there is none.
+pub(crate) fn open_private_file(path: &std::path::Path) -> io::Result<std::fs::File> {
+    private_options().create(true).truncate(false).open(path)
+}
+
+fn private_options() -> std::fs::OpenOptions {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options
+}
+
+/// Whether this process may write to a path, as far as can be told without opening it.
+pub(crate) fn may_write(path: &std::path::Path) -> bool {
+    #[cfg(unix)]
+    {
+        rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+    }
+    #[cfg(not(unix))]
+    {
+        std::fs::metadata(path).is_ok_and(|metadata| !metadata.permissions().readonly())
+    }
+}
+
+/// The kind of network file system that a path, or the nearest thing above it that exists, is on. Locks do not work there
+/// as SQLite needs them.
+#[cfg(target_os = "linux")]
+pub(crate) fn network_file_system(path: &std::path::Path) -> Option<&'static str> {
+    let nearest = path.ancestors().find(|path| path.exists())?;
+    network_kind(rustix::fs::statfs(nearest).ok()?.f_type as i64)
+}
+
+/// The kind of network file system that a path is on.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn network_file_system(_: &std::path::Path) -> Option<&'static str> {
+    None
+}
+
+/// The name of a network file system by the number that `statfs` gives.
+#[cfg(target_os = "linux")]
+fn network_kind(kind: i64) -> Option<&'static str> {
+    // Numbers of 32 bits come back with their sign extended on some architectures.
+    Some(match kind & 0xffff_ffff {
+        0x6969 => "NFS",
+        0xff53_4d42 | 0xfe53_4d42 | 0x517b => "SMB",
+        0x0102_1997 => "9p",
+        0x00c3_6400 => "Ceph",
+        0x0bd0_0bd0 => "Lustre",
+        0x5346_414f | 0x6b41_4653 => "AFS",
+        0x7375_7245 => "Coda",
+        0x0116_1970 => "GFS2",
+        0x7461_636f => "OCFS2",
+        _ => return None,
+    })
+}
+
 /// Opens a directory itself. cap-std's own way gives a handle that can only be used to open what is below.
 #[cfg(unix)]
 fn open_directory(dir: &Dir, path: &str) -> io::Result<cap_std::fs::File> {
@@ -174,4 +251,20 @@ pub(crate) fn writer_without_lock(file: &std::path::Path, at: u64) -> Option<u32
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn writer_without_lock(_: &std::path::Path, _: u64) -> Option<u32> {
     None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_systems_of_other_machines_are_told_from_local_ones() {
+        // ext4, btrfs, xfs, tmpfs, overlayfs.
+        for local in [0xef53, 0x9123_683e, 0x5846_5342, 0x0102_1994, 0x794c_7630] {
+            assert_eq!(network_kind(local), None);
+        }
+        assert_eq!(network_kind(0x6969), Some("NFS"));
+        assert_eq!(network_kind(i64::from(0xff53_4d42_u32.cast_signed())), Some("SMB"));
+        assert_eq!(network_file_system(std::path::Path::new("/nowhere/at/all")), None);
+    }
 }

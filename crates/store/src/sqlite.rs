@@ -253,7 +253,7 @@ fn is_about_index(error: &rusqlite::Error) -> bool {
 }
 
 /// Whether the file that a connection has open is no longer the one at its path.
-fn has_moved(connection: &Connection) -> bool {
+pub(crate) fn has_moved(connection: &Connection) -> bool {
     let mut moved = 0;
     connection.file_control(None::<&str>, FileControl::HasMoved(&mut moved)).is_err() || moved != 0
 }
@@ -327,7 +327,8 @@ pub(crate) fn log_of(path: &Path) -> PathBuf {
     beside(path, "-wal")
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// The path of a file that stands beside a database.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     PathBuf::from(name)

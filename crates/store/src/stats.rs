@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 
 use annals_core::Usage;
 use annals_core::id::{Millis, ProjectId};
-use annals_core::lens::{Message, Part, Session};
+use annals_core::lens::Session;
 use annals_core::usage::ToolUse;
 use rayon::prelude::*;
 
+use crate::figures::Role;
 use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord, Want};
 use crate::parallel;
 
@@ -110,32 +111,26 @@ fn count_session(
     let time = record.stored.document.lens::<Session<'_>>().time.unwrap_or_default();
     let mut stats = Stats { sessions: 1, earliest: time.created, latest: time.updated, ..Stats::default() };
     let mut quarantined = Vec::new();
-    let unvisited = home.messages(record, Want::ToolCalls, &mut |mut message| {
-        quarantined.append(&mut message.quarantined);
-        if message.converted {
+    let unvisited = home.figures(record, Want::ToolCalls, &mut |mut figures| {
+        quarantined.append(&mut figures.quarantined);
+        if figures.converted {
             // OpenCode counts these neither.
             return ControlFlow::Continue(());
         }
         stats.messages += 1;
-        stats.parts += message.n_parts;
-        if let Message::Assistant(answer) = message.stored.document.lens::<Message<'_>>() {
-            let usage = Usage::of(&answer);
-            let name = |text: &Option<_>| text.as_ref().map_or("unknown".to_owned(), ToString::to_string);
-            let model = format!("{}/{}", name(&answer.provider_id), name(&answer.model_id));
-            let agent = name(&answer.agent.clone().or(answer.mode.clone()));
-            let made = answer.time.as_ref().and_then(|time| time.created).unwrap_or(message.made);
+        stats.parts += figures.n_parts;
+        if figures.role == Role::Assistant {
+            let usage = figures.usage;
+            let name = |text: Option<&String>| text.map_or("unknown", String::as_str).to_owned();
+            let model = format!("{}/{}", name(figures.provider.as_ref()), name(figures.model.as_ref()));
             stats.usage += usage;
             stats.models.entry(model).or_default().add(usage);
-            stats.agents.entry(agent).or_default().add(usage);
+            stats.agents.entry(name(figures.agent.as_ref())).or_default().add(usage);
             stats.projects.entry(record.project.clone()).or_default().add(usage);
-            stats.days.entry(day_of(made)).or_default().add(usage);
+            stats.days.entry(day_of(figures.made)).or_default().add(usage);
         }
-        for part in &message.parts {
-            if let Part::Tool(part) = part.document.lens::<Part<'_>>()
-                && let Some(tool) = part.tool.as_ref().filter(|tool| !tool.is_empty())
-            {
-                stats.tools.entry(tool.to_string()).or_default().add(&part);
-            }
+        for call in &figures.calls {
+            stats.tools.entry(call.tool.clone()).or_default().add(call.failed, call.duration);
         }
         ControlFlow::Continue(())
     })?;

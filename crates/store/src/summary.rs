@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 
 use annals_core::Usage;
 use annals_core::id::{Millis, ProjectId, SessionId};
-use annals_core::lens::{Message, Session};
+use annals_core::lens::Session;
 use rayon::prelude::*;
 
+use crate::figures::{Figures, Role};
 use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord, Want};
 use crate::parallel;
 
@@ -45,6 +46,8 @@ pub struct SessionSummary {
     pub state: SessionState,
     /// The homes that hold it.
     pub origins: Vec<String>,
+    /// When it was found to be in none of the homes it came from any more.
+    pub gone: Option<Millis>,
 }
 
 /// How a session's last answer stands, as far as stored documents tell.
@@ -67,7 +70,10 @@ pub fn summarize(
     progress: &(dyn Fn() + Sync),
 ) -> Result<Found<Vec<SessionSummary>>, ReadError> {
     let summarize = |record: SessionRecord| {
-        let summary = summarize_one(home, &record);
+        let summary = match home.summary(&record) {
+            Some(summary) => summary.map(|summary| (summary, Vec::new())),
+            None => summarize_one(home, &record),
+        };
         progress();
         summary
     };
@@ -87,11 +93,9 @@ fn summarize_one(
 ) -> Result<(SessionSummary, Vec<Quarantined>), ReadError> {
     let mut summary = SessionSummary::of_document(record);
     let mut quarantined = Vec::new();
-    let unvisited = home.messages(record, Want::PartCounts, &mut |mut message| {
-        quarantined.append(&mut message.quarantined);
-        summary.messages += 1;
-        summary.parts += message.n_parts;
-        summary.add(&message.stored.document.lens());
+    let unvisited = home.figures(record, Want::PartCounts, &mut |mut figures| {
+        quarantined.append(&mut figures.quarantined);
+        summary.add(&figures);
         ControlFlow::Continue(())
     })?;
     quarantined.extend(unvisited);
@@ -124,37 +128,54 @@ impl SessionSummary {
             agents: Vec::new(),
             state: SessionState::Empty,
             origins: record.origins.clone(),
+            gone: record.gone,
         }
     }
 
-    fn add(&mut self, message: &Message<'_>) {
-        if let Some(agent) = message.agent() {
-            push_new(&mut self.agents, agent.to_string());
+    /// Adds a message, in the order of the conversation.
+    pub(crate) fn add(&mut self, figures: &Figures) {
+        self.messages += 1;
+        self.parts += figures.n_parts;
+        if let Some(agent) = &figures.agent {
+            push_new(&mut self.agents, agent);
         }
-        let Message::Assistant(answer) = message else {
-            self.state = SessionState::Open;
+        self.state = figures.state;
+        if figures.role != Role::Assistant {
             return;
-        };
-        self.usage += Usage::of(answer);
-        if let (Some(provider), Some(model)) = (&answer.provider_id, &answer.model_id) {
-            push_new(&mut self.models, format!("{provider}/{model}"));
+        }
+        self.usage += figures.usage;
+        if let (Some(provider), Some(model)) = (&figures.provider, &figures.model) {
+            push_new(&mut self.models, &format!("{provider}/{model}"));
         }
         if self.directory.is_none() {
             // Sessions from before 0.6 do not say where they were opened, but their answers do.
-            let path = answer.path.as_ref();
-            self.directory = path.and_then(|path| path.cwd.as_ref()).map(|cwd| cwd.to_string());
+            self.directory.clone_from(&figures.cwd);
         }
-        let completed = answer.time.as_ref().is_some_and(|time| time.completed.is_some());
-        self.state = match (&answer.error, completed) {
-            (Some(_), _) => SessionState::Failed,
-            (None, true) => SessionState::Done,
-            (None, false) => SessionState::Open,
-        };
     }
 }
 
-fn push_new(list: &mut Vec<String>, item: String) {
-    if !list.contains(&item) {
-        list.push(item);
+impl SessionState {
+    pub(crate) fn number(self) -> i64 {
+        match self {
+            SessionState::Empty => 0,
+            SessionState::Done => 1,
+            SessionState::Failed => 2,
+            SessionState::Open => 3,
+        }
+    }
+
+    pub(crate) fn from_number(number: i64) -> SessionState {
+        match number {
+            1 => SessionState::Done,
+            2 => SessionState::Failed,
+            3 => SessionState::Open,
+            _ => SessionState::Empty,
+        }
+    }
+}
+
+fn push_new(list: &mut Vec<String>, item: &str) {
+    if !list.iter().any(|known| known == item) {
+        list.push(item.to_owned());
     }
 }

@@ -139,7 +139,7 @@ impl OpencodeDb {
         // that of a session they know.
         diff_file::place(staged).map_err(failed)?;
         let written = changes.iter().filter(|change| change.document.is_some()).count();
-        Ok(Receipt { written, deleted: changes.len() - written, completed })
+        Ok(Receipt { written, deleted: changes.len() - written, revision: None, completed })
     }
 
     /// The files that changes put.

@@ -236,7 +236,7 @@ impl OpencodeDb {
         };
         let key = Key::Session(project.clone(), id.clone());
         let stored = Stored { key, document, place };
-        Ok(Ok((SessionRecord { id, project, stored, origins: vec![self.url()] }, unusable)))
+        Ok(Ok((SessionRecord { id, project, stored, origins: vec![self.url()], gone: None }, unusable)))
     }
 
     /// The messages of a session that are in the second store, in order, in the shape of the first.

@@ -38,7 +38,8 @@ impl Write for OpencodeDir {
         let (reason, mut changes) = transaction.into_parts();
         changes.sort_by_key(order_of);
         let written = changes.iter().filter(|change| change.document.is_some()).count();
-        let receipt = Receipt { written, deleted: changes.len() - written, completed: Vec::new() };
+        let receipt =
+            Receipt { written, deleted: changes.len() - written, revision: None, completed: Vec::new() };
         if changes.is_empty() {
             return Ok(receipt);
         }

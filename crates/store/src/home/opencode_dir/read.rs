@@ -316,7 +316,7 @@ impl OpencodeDir {
                 stored.key = Key::Session(project.clone(), id.clone());
             }
         }
-        Ok(Some(SessionRecord { id, project, stored, origins: vec![self.url()] }))
+        Ok(Some(SessionRecord { id, project, stored, origins: vec![self.url()], gone: None }))
     }
 }
 

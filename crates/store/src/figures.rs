@@ -1,0 +1,136 @@
+//! What a message amounts to: who, when, for how much, with which tools. Counting needs no more than this, and a home that
+//! has it at hand need not read the documents.
+
+use std::ops::ControlFlow;
+
+use annals_core::Usage;
+use annals_core::id::Millis;
+use annals_core::lens::{Message, Part};
+
+use crate::home::{Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::summary::SessionState;
+
+/// A message in numbers.
+#[derive(Debug, Clone)]
+pub struct Figures {
+    /// Who speaks.
+    pub role: Role,
+    /// When it was made.
+    pub made: Millis,
+    /// The agent it was for or from.
+    pub agent: Option<String>,
+    /// Provider of the model that answered.
+    pub provider: Option<String>,
+    /// The model that answered.
+    pub model: Option<String>,
+    /// Where the answer came from.
+    pub cwd: Option<String>,
+    /// How the session stands after it.
+    pub state: SessionState,
+    /// What it took.
+    pub usage: Usage,
+    /// How many parts it has.
+    pub n_parts: usize,
+    /// Its tool calls, if they were wanted.
+    pub calls: Vec<Call>,
+    /// Whether it comes from OpenCode's second transcript store.
+    pub converted: bool,
+    /// Parts that could not be read.
+    pub quarantined: Vec<Quarantined>,
+}
+
+/// Who speaks in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The user.
+    User,
+    /// The model.
+    Assistant,
+    /// Somebody not known here.
+    Other,
+}
+
+/// A tool call in numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Which tool.
+    pub tool: String,
+    /// Whether it failed.
+    pub failed: bool,
+    /// How long it took, in milliseconds, if it ended.
+    pub duration: Option<u32>,
+}
+
+impl Role {
+    pub(crate) fn number(self) -> i64 {
+        match self {
+            Role::Other => 0,
+            Role::User => 1,
+            Role::Assistant => 2,
+        }
+    }
+
+    pub(crate) fn from_number(number: i64) -> Role {
+        match number {
+            1 => Role::User,
+            2 => Role::Assistant,
+            _ => Role::Other,
+        }
+    }
+}
+
+impl Figures {
+    /// What a message document tells. `made` is when it was made, should it not say.
+    pub fn of(message: &Message<'_>, made: Millis) -> Figures {
+        let answer = match message {
+            Message::Assistant(answer) => Some(answer),
+            _ => None,
+        };
+        let completed =
+            answer.and_then(|answer| answer.time.as_ref()).is_some_and(|time| time.completed.is_some());
+        let path = answer.and_then(|answer| answer.path.as_ref());
+        Figures {
+            role: match message {
+                Message::User(_) => Role::User,
+                Message::Assistant(_) => Role::Assistant,
+                Message::Other(_) => Role::Other,
+            },
+            made: message.created().unwrap_or(made),
+            agent: message.agent().map(ToString::to_string),
+            provider: answer.and_then(|answer| answer.provider_id.as_ref()).map(ToString::to_string),
+            model: answer.and_then(|answer| answer.model_id.as_ref()).map(ToString::to_string),
+            cwd: path.and_then(|path| path.cwd.as_ref()).map(ToString::to_string),
+            state: match answer {
+                Some(answer) if answer.error.is_some() => SessionState::Failed,
+                Some(_) if completed => SessionState::Done,
+                _ => SessionState::Open,
+            },
+            usage: answer.map(|answer| Usage::of(answer)).unwrap_or_default(),
+            n_parts: 0,
+            calls: Vec::new(),
+            converted: false,
+            quarantined: Vec::new(),
+        }
+    }
+}
+
+/// The figures of a session's messages, from the documents.
+pub(crate) fn read(
+    home: &(impl Read + ?Sized),
+    session: &SessionRecord,
+    want: Want,
+    visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
+) -> Result<Vec<Quarantined>, ReadError> {
+    home.messages(session, want, &mut |message| {
+        let mut figures = Figures::of(&message.stored.document.lens(), message.made);
+        figures.n_parts = message.n_parts;
+        figures.converted = message.converted;
+        figures.quarantined = message.quarantined;
+        for part in &message.parts {
+            if let Part::Tool(part) = part.document.lens::<Part<'_>>() {
+                figures.calls.extend(Call::of(&part));
+            }
+        }
+        visit(figures)
+    })
+}

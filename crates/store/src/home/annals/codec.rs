@@ -1,0 +1,165 @@
+//! The bytes of documents as the store keeps them: short ones as text, longer ones compressed, all with a hash.
+
+use std::cell::RefCell;
+use std::sync::OnceLock;
+
+use annals_core::ContentHash;
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::dict::{DecoderDictionary, EncoderDictionary};
+
+/// The number of the dictionary in use. One that was released is never changed.
+pub(super) const DICTIONARY: i64 = 1;
+/// The dictionary. A copy is in every store, so that others can read it.
+pub(super) const DICTIONARY_BYTES: &[u8] = include_bytes!("dictionary-1.zdict");
+
+/// Higher levels save three hundredths of the bytes and take half as long again.
+const LEVEL: i32 = 1;
+/// Shorter texts stay as they are: there is little to gain, and people can read them in the SQLite shell.
+const SHORT: usize = 192;
+/// No document is longer, so nothing that claims to be is unpacked.
+const LONGEST: usize = annals_core::json::Tape::MAX_BYTES;
+
+/// A document as it is stored.
+#[derive(Debug, Clone)]
+pub(crate) struct Packed {
+    pub(super) hash: Hash,
+    pub(super) form: i64,
+    pub(super) size: usize,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The first half of a document's content hash.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Hash([u8; 16]);
+
+impl Hash {
+    pub(super) fn of(bytes: &[u8]) -> Hash {
+        Hash::from(&ContentHash::of(bytes))
+    }
+
+    /// From a column, if it can be one.
+    pub(super) fn read(bytes: &[u8]) -> Option<Hash> {
+        bytes.try_into().ok().map(Hash)
+    }
+}
+
+impl From<&ContentHash> for Hash {
+    fn from(hash: &ContentHash) -> Hash {
+        let mut half = [0; 16];
+        half.copy_from_slice(&hash.as_bytes()[..16]);
+        Hash(half)
+    }
+}
+
+impl ToSql for Hash {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(ValueRef::Blob(&self.0)))
+    }
+}
+
+impl std::fmt::Debug for Hash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Why stored bytes are no document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Damage {
+    #[error("its compressed bytes cannot be unpacked")]
+    Compressed,
+    #[error("it is in an unknown form")]
+    Form,
+    #[error("its text is not what its hash says")]
+    Hash,
+}
+
+pub(super) fn pack(text: &[u8]) -> Packed {
+    let hash = Hash::of(text);
+    if text.len() >= SHORT
+        && let Some(bytes) = compress(text)
+        && bytes.len() < text.len()
+    {
+        return Packed { hash, form: DICTIONARY, size: text.len(), bytes };
+    }
+    Packed { hash, form: 0, size: text.len(), bytes: text.to_vec() }
+}
+
+/// The text of stored bytes, checked against its hash.
+pub(super) fn unpack(form: i64, size: i64, bytes: &[u8], hash: Hash) -> Result<Vec<u8>, Damage> {
+    let text = match form {
+        0 => bytes.to_vec(),
+        DICTIONARY => {
+            let size =
+                usize::try_from(size).ok().filter(|size| *size <= LONGEST).ok_or(Damage::Compressed)?;
+            decompress(bytes, size).ok_or(Damage::Compressed)?
+        }
+        _ => return Err(Damage::Form),
+    };
+    if Hash::of(&text) != hash {
+        return Err(Damage::Hash);
+    }
+    Ok(text)
+}
+
+fn compress(text: &[u8]) -> Option<Vec<u8>> {
+    static PREPARED: OnceLock<EncoderDictionary<'static>> = OnceLock::new();
+    thread_local! {
+        static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    }
+    COMPRESSOR.with_borrow_mut(|compressor| {
+        if compressor.is_none() {
+            let prepared = PREPARED.get_or_init(|| EncoderDictionary::copy(DICTIONARY_BYTES, LEVEL));
+            *compressor = Compressor::with_prepared_dictionary(prepared).ok();
+        }
+        compressor.as_mut()?.compress(text).ok()
+    })
+}
+
+fn decompress(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
+    static PREPARED: OnceLock<DecoderDictionary<'static>> = OnceLock::new();
+    thread_local! {
+        static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    // What does not claim its own size, or another one, is damaged: memory is asked for only after that.
+    let claimed = zstd::zstd_safe::get_frame_content_size(bytes).ok()??;
+    if claimed != size as u64 {
+        return None;
+    }
+    DECOMPRESSOR.with_borrow_mut(|decompressor| {
+        if decompressor.is_none() {
+            let prepared = PREPARED.get_or_init(|| DecoderDictionary::copy(DICTIONARY_BYTES));
+            *decompressor = Decompressor::with_prepared_dictionary(prepared).ok();
+        }
+        decompressor.as_mut()?.decompress(bytes, size).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_in_comes_out() {
+        for text in ["", "{}", &"x".repeat(191), &"{\"id\": \"prt_1\"}".repeat(50), &"é".repeat(100_000)] {
+            let packed = pack(text.as_bytes());
+            let unpacked = unpack(packed.form, packed.size as i64, &packed.bytes, packed.hash);
+            assert_eq!(unpacked.as_deref(), Ok(text.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn any_flipped_bit_is_noticed() {
+        let packed = pack("{\"type\": \"text\", \"text\": \"a few words\"}".repeat(20).as_bytes());
+        for bit in 0..packed.bytes.len() * 8 {
+            let mut bytes = packed.bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let unpacked = unpack(packed.form, packed.size as i64, &bytes, packed.hash);
+            // Some bits of a frame mean nothing; then the text is right all the same.
+            assert!(unpacked.is_err() || Hash::of(&unpacked.unwrap()) == packed.hash, "bit {bit}");
+        }
+        assert_eq!(unpack(9, 1, b"x", packed.hash), Err(Damage::Form));
+        assert_eq!(unpack(DICTIONARY, i64::MAX, &packed.bytes, packed.hash), Err(Damage::Compressed));
+    }
+}

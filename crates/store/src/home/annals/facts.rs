@@ -1,0 +1,162 @@
+//! What the store knows of a document without reading it again: the columns of the derived tables.
+
+use annals_core::id::Millis;
+use annals_core::lens::{Message, Part, ToolStatus};
+use annals_core::{Document, Key, Usage, stream};
+use rusqlite::{Connection, Row};
+
+use super::codec::{self, Packed};
+use crate::figures::{Call, Figures, Role};
+use crate::summary::SessionState;
+
+/// A document ready to be stored. Everything that takes time is done before the transaction that stores it begins.
+#[derive(Debug, Clone)]
+pub(crate) struct Prepared {
+    pub(super) packed: Packed,
+    pub(super) facts: Facts,
+    /// Whether it says of itself that it is not finished.
+    pub(crate) is_open: bool,
+    /// Whether it comes from OpenCode's second transcript store.
+    pub(super) converted: bool,
+}
+
+/// What a document of some kind tells.
+#[derive(Debug, Clone)]
+pub(super) enum Facts {
+    None,
+    Message(Box<Figures>),
+    Call(Call),
+}
+
+impl Prepared {
+    pub(crate) fn new(key: &Key, document: &Document, converted: bool) -> Prepared {
+        Prepared {
+            packed: codec::pack(document.bytes()),
+            facts: Facts::of(key, document),
+            is_open: stream::is_open(key, document),
+            converted,
+        }
+    }
+
+    /// When a message was made, as far as it says.
+    pub(super) fn made(&self) -> Option<Millis> {
+        match &self.facts {
+            Facts::Message(figures) => Some(figures.made).filter(|made| *made != 0),
+            _ => None,
+        }
+    }
+}
+
+impl Facts {
+    pub(super) fn of(key: &Key, document: &Document) -> Facts {
+        match key {
+            Key::Message(..) => {
+                let message = document.lens::<Message<'_>>();
+                let made = message.created().unwrap_or(0);
+                Facts::Message(Box::new(Figures::of(&message, made)))
+            }
+            Key::Part(..) => match document.lens::<Part<'_>>() {
+                Part::Tool(part) => Call::of(&part).map_or(Facts::None, Facts::Call),
+                _ => Facts::None,
+            },
+            _ => Facts::None,
+        }
+    }
+
+    /// Stores what is known of document `n`, in place of what was known before.
+    pub(super) fn store(&self, connection: &Connection, session: i64, n: i64) -> rusqlite::Result<()> {
+        match self {
+            Facts::None => {}
+            Facts::Message(figures) => {
+                let Figures { role, made, agent, provider, model, cwd, state, usage, .. } = &**figures;
+                connection
+                    .prepare_cached(
+                        "INSERT OR REPLACE INTO message (session, n, role, made, agent, provider, model, cwd, state, \
+                         cost, input, output, reasoning, cache_read, cache_write) \
+                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                    )?
+                    .execute(rusqlite::params![
+                        session,
+                        n,
+                        role.number(),
+                        made,
+                        agent,
+                        provider,
+                        model,
+                        cwd,
+                        state.number(),
+                        usage.cost,
+                        usage.input,
+                        usage.output,
+                        usage.reasoning,
+                        usage.cache_read,
+                        usage.cache_write
+                    ])?;
+            }
+            Facts::Call(call) => {
+                connection
+                    .prepare_cached(
+                        "INSERT OR REPLACE INTO call (session, n, tool, failed, ms) VALUES (?1, ?2, ?3, ?4, ?5)",
+                    )?
+                    .execute((session, n, &call.tool, call.failed, call.duration))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what is known of document `n`.
+    pub(super) fn remove(connection: &Connection, session: i64, n: i64) -> rusqlite::Result<()> {
+        for sql in [
+            "DELETE FROM message WHERE session = ?1 AND n = ?2",
+            "DELETE FROM call WHERE session = ?1 AND n = ?2",
+        ] {
+            connection.prepare_cached(sql)?.execute((session, n))?;
+        }
+        Ok(())
+    }
+}
+
+/// The columns of `message` that [`figures_of`] reads, in this order.
+pub(super) const FIGURES: &str = "m.role, m.made, m.agent, m.provider, m.model, m.cwd, m.state, m.cost, m.input, \
+     m.output, m.reasoning, m.cache_read, m.cache_write";
+
+/// What a row of `message` tells.
+pub(super) fn figures_of(row: &Row<'_>) -> rusqlite::Result<Figures> {
+    Ok(Figures {
+        role: Role::from_number(row.get(0)?),
+        made: row.get(1)?,
+        agent: row.get(2)?,
+        provider: row.get(3)?,
+        model: row.get(4)?,
+        cwd: row.get(5)?,
+        state: SessionState::from_number(row.get(6)?),
+        usage: Usage {
+            cost: row.get(7)?,
+            input: row.get(8)?,
+            output: row.get(9)?,
+            reasoning: row.get(10)?,
+            cache_read: row.get(11)?,
+            cache_write: row.get(12)?,
+        },
+        n_parts: 0,
+        calls: Vec::new(),
+        converted: false,
+        quarantined: Vec::new(),
+    })
+}
+
+impl Call {
+    /// What a part tells of its call. None where it does not say of which tool.
+    pub(crate) fn of(part: &annals_core::lens::ToolPart<'_>) -> Option<Call> {
+        let tool = part.tool.as_ref().filter(|tool| !tool.is_empty())?.to_string();
+        let state = part.state.as_ref();
+        let time = state.and_then(|state| state.time.as_ref());
+        let ends = time.and_then(|time| time.start.zip(time.end));
+        Some(Call {
+            tool,
+            failed: state.and_then(|state| state.status()) == Some(ToolStatus::Error),
+            duration: ends
+                .map(|(start, end)| u32::try_from(end.saturating_sub(start).max(0)).unwrap_or(u32::MAX)),
+        })
+    }
+}

@@ -1,0 +1,5 @@
+//! Forgetting.
+#[derive(Debug)]
+pub struct Forgotten;
+#[derive(Debug)]
+pub struct ForgetError;

@@ -1,0 +1,202 @@
+//! History: revisions, what each changed, and the store as it was.
+
+use annals_core::id::SessionId;
+use annals_core::{Document, Key};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::Annals;
+use super::codec::{self, Hash};
+use super::kind::Kind;
+use super::read::{Moment, View, below, number};
+use crate::history::{At, Changed, History, LogQuery, Revision, Touched};
+use crate::home::{Read, ReadError};
+
+impl History for Annals {
+    fn log(&self, query: &LogQuery) -> Result<Vec<Revision>, ReadError> {
+        self.read(|connection| {
+            let mut sql = String::from(
+                "SELECT r.n, r.time, r.reason, h.url FROM revision r LEFT JOIN home h ON h.n = r.home",
+            );
+            let mut values: Vec<Value> = Vec::new();
+            if let Some(session) = &query.session {
+                let Some(n) = number(connection, 0, Kind::Session, session.as_str())? else {
+                    return Ok(Vec::new());
+                };
+                sql.push_str(" JOIN touched t ON t.revision = r.n AND t.session = ?");
+                values.push(n.into());
+            }
+            sql.push_str(" WHERE 1");
+            for (condition, value) in [
+                (" AND r.time >= ?", query.since),
+                (" AND r.time < ?", query.until),
+                (" AND r.n > ?", query.after),
+            ] {
+                if let Some(value) = value {
+                    sql.push_str(condition);
+                    values.push(value.into());
+                }
+            }
+            if query.own {
+                sql.push_str(" AND r.home IS NULL");
+            }
+            sql.push_str(" ORDER BY r.time DESC, r.n DESC LIMIT ?");
+            values.push(query.limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(-1).into());
+            let mut statement = connection.prepare_cached(&sql)?;
+            let revisions = statement.query_map(rusqlite::params_from_iter(values), revision)?;
+            revisions
+                .map(|revision| {
+                    let mut revision = revision?;
+                    revision.touched = touched(connection, revision.number)?;
+                    Ok(revision)
+                })
+                .collect()
+        })
+    }
+
+    fn revision(&self, number: i64) -> Result<Option<Revision>, ReadError> {
+        self.read(|connection| {
+            let found = connection
+                .prepare_cached(
+                    "SELECT r.n, r.time, r.reason, h.url FROM revision r LEFT JOIN home h ON h.n = r.home WHERE r.n = ?1",
+                )?
+                .query_row([number], revision)
+                .optional()?;
+            let Some(mut revision) = found else { return Ok(None) };
+            revision.touched = touched(connection, number)?;
+            Ok(Some(revision))
+        })
+    }
+
+    fn changes(&self, revision: i64) -> Result<Vec<Changed>, ReadError> {
+        self.read(|connection| {
+            let Some(moment) = moment(connection, At::Revision(revision))? else { return Ok(Vec::new()) };
+            let mut changes = Vec::new();
+            let mut statement =
+                connection.prepare_cached("SELECT session FROM touched WHERE revision = ?1")?;
+            let sessions: Vec<i64> =
+                statement.query_map([revision], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+            for session in sessions {
+                for (n, key) in documents_of(connection, session)? {
+                    changes.extend(changed(connection, n, key, revision, moment)?);
+                }
+            }
+            Ok(changes)
+        })
+    }
+
+    fn at(&self, at: At) -> Result<Option<Box<dyn Read + '_>>, ReadError> {
+        let moment = self.read(|connection| moment(connection, at))?;
+        Ok(moment.map(|moment| Box::new(View { store: self, at: Some(moment) }) as Box<dyn Read + '_>))
+    }
+}
+
+fn revision(row: &Row<'_>) -> rusqlite::Result<Revision> {
+    Ok(Revision {
+        number: row.get(0)?,
+        time: row.get(1)?,
+        reason: row.get(2)?,
+        home: row.get(3)?,
+        touched: Vec::new(),
+    })
+}
+
+fn touched(connection: &Connection, revision: i64) -> rusqlite::Result<Vec<Touched>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT d.id, t.written, t.deleted FROM touched t LEFT JOIN document d ON d.n = t.session \
+         WHERE t.revision = ?1 ORDER BY t.session",
+    )?;
+    let rows = statement.query_map([revision], |row| {
+        let session: Option<String> = row.get(0)?;
+        let session = session.and_then(|session| SessionId::parse(&session).ok());
+        Ok(Touched { session, written: row.get(1)?, deleted: row.get(2)? })
+    })?;
+    rows.collect()
+}
+
+/// Where a moment is in the order of revisions.
+fn moment(connection: &Connection, at: At) -> rusqlite::Result<Option<Moment>> {
+    match at {
+        At::Time(time) => Ok(Some((time, i64::MAX))),
+        At::Revision(number) => connection
+            .prepare_cached("SELECT time, n FROM revision WHERE n = ?1")?
+            .query_row([number], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional(),
+    }
+}
+
+/// Everything that is or was of a session; of session 0 the projects.
+pub(super) fn documents_of(connection: &Connection, session: i64) -> rusqlite::Result<Vec<(i64, Key)>> {
+    let mut found = Vec::new();
+    if session == 0 {
+        for (n, id) in below(connection, 0, Kind::Project)? {
+            found.extend(Kind::Project.key(&id, None, None, None).map(|key| (n, key)));
+        }
+        return Ok(found);
+    }
+    let named: Option<(String, Option<String>)> = connection
+        .prepare_cached("SELECT id, project FROM document WHERE n = ?1")?
+        .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((id, project)) = named else { return Ok(found) };
+    found.extend(Kind::Session.key(&id, None, None, project.as_deref()).map(|key| (session, key)));
+    for (message, message_id) in below(connection, session, Kind::Message)? {
+        found.extend(Kind::Message.key(&message_id, None, Some(&id), None).map(|key| (message, key)));
+        for (part, part_id) in below(connection, message, Kind::Part)? {
+            found.extend(Kind::Part.key(&part_id, Some(&message_id), Some(&id), None).map(|key| (part, key)));
+        }
+    }
+    for kind in Kind::BESIDE {
+        if let Some(n) = number(connection, session, kind, "")? {
+            found.extend(kind.key("", None, Some(&id), None).map(|key| (n, key)));
+        }
+    }
+    Ok(found)
+}
+
+/// What a revision did to a document, if anything.
+fn changed(
+    connection: &Connection,
+    n: i64,
+    key: Key,
+    revision: i64,
+    (time, number): Moment,
+) -> rusqlite::Result<Option<Changed>> {
+    let (written, since): (i64, i64) = connection
+        .prepare_cached("SELECT revision, since FROM document WHERE n = ?1")?
+        .query_row([n], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let began: bool = connection
+        .prepare_cached("SELECT 1 FROM past WHERE document = ?1 AND since = ?2")?
+        .exists((n, revision))?;
+    if since != revision && !began {
+        // A later state of the same stream.
+        let is_step = written == revision;
+        return Ok(is_step.then_some(Changed { key, before: None, after: None, is_step }));
+    }
+    let columns = "x.hash, x.form, x.size, x.data";
+    let after = match since == revision {
+        true => connection
+            .prepare_cached(&format!("SELECT {columns} FROM document x WHERE n = ?1"))?
+            .query_row([n], text)?,
+        false => connection
+            .prepare_cached(&format!("SELECT {columns} FROM past x WHERE document = ?1 AND since = ?2"))?
+            .query_row((n, revision), text)?,
+    };
+    let before = connection
+        .prepare_cached(&format!(
+            "SELECT {columns} FROM past x JOIN revision r ON r.n = x.since \
+             WHERE x.document = ?1 AND (r.time, r.n) < (?2, ?3) ORDER BY r.time DESC, r.n DESC LIMIT 1"
+        ))?
+        .query_row((n, time, number), text)
+        .optional()?
+        .flatten();
+    Ok(Some(Changed { key, before, after, is_step: false }))
+}
+
+/// The document of a state; none where there is none, or where it is damaged.
+fn text(row: &Row<'_>) -> rusqlite::Result<Option<Document>> {
+    let Some(hash) = row.get_ref(0)?.as_bytes_or_null()?.and_then(Hash::read) else { return Ok(None) };
+    let bytes = row.get_ref(3)?.as_bytes_or_null()?.unwrap_or_default();
+    let text = codec::unpack(row.get(1)?, row.get(2)?, bytes, hash).ok();
+    Ok(text.and_then(|text| Document::parse(text).ok()))
+}

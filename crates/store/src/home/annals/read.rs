@@ -1,0 +1,624 @@
+//! Reading: the store as it is, or as it was at some moment, through the same functions.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
+
+use annals_core::id::{MessageId, Millis, SessionId};
+use annals_core::lens::Message;
+use annals_core::{Document, Key, Stored};
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::Annals;
+use super::codec::{self, Hash};
+use super::derived;
+use super::facts::{FIGURES, figures_of};
+use super::kind::Kind;
+use crate::check::Problem;
+use crate::figures::{Call, Figures};
+use crate::history::History;
+use crate::home::{
+    Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Work,
+};
+use crate::query::SessionQuery;
+use crate::summary::SessionSummary;
+
+/// So many messages are read in one transaction,
+const PAGE: usize = 64;
+/// or fewer, if they are this large.
+const PAGE_BYTES: usize = 8 << 20;
+
+/// A moment in the order of revisions: time, then number.
+pub(super) type Moment = (Millis, i64);
+
+/// The store at one moment; without one, as it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'s> {
+    pub(super) store: &'s Annals,
+    pub(super) at: Option<Moment>,
+}
+
+/// A row of `document` or `past`, without its key.
+struct StateRow {
+    project: Option<String>,
+    converted: bool,
+    hash: Option<Hash>,
+    form: i64,
+    size: i64,
+    data: Vec<u8>,
+}
+
+/// The columns of [`StateRow`], in this order. They have the same names in both tables.
+const STATE: &str = "x.project, x.converted, x.hash, x.form, x.size, x.data";
+
+impl StateRow {
+    fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<StateRow> {
+        Ok(StateRow {
+            project: row.get(first)?,
+            converted: row.get(first + 1)?,
+            hash: row.get_ref(first + 2)?.as_bytes_or_null()?.and_then(Hash::read),
+            form: row.get::<_, Option<i64>>(first + 3)?.unwrap_or(0),
+            size: row.get::<_, Option<i64>>(first + 4)?.unwrap_or(0),
+            data: row.get_ref(first + 5)?.as_bytes_or_null()?.unwrap_or_default().to_vec(),
+        })
+    }
+
+    /// The document; none where there is none in this state.
+    fn document(self, place: &str) -> Result<Option<Document>, Quarantined> {
+        let Some(hash) = self.hash else { return Ok(None) };
+        let damaged = |reason: Reason| Quarantined { place: place.to_owned(), reason, session: None };
+        let text = codec::unpack(self.form, self.size, &self.data, hash);
+        let text = text.map_err(|damage| damaged(Reason::Damaged(damage.to_string())))?;
+        // The stored bytes are of no use any more, and may be large.
+        drop(self.data);
+        Document::parse(text).map(Some).map_err(|error| damaged(Reason::Json(error)))
+    }
+}
+
+impl<'s> View<'s> {
+    pub(super) fn now(store: &'s Annals) -> View<'s> {
+        View { store, at: None }
+    }
+
+    /// The state of a document at the view's moment. None if it is not known to have been there.
+    fn state(&self, connection: &Connection, n: i64) -> rusqlite::Result<Option<StateRow>> {
+        let Some((time, number)) = self.at else {
+            let sql = format!("SELECT {STATE} FROM document x WHERE n = ?1");
+            return connection.prepare_cached(&sql)?.query_row([n], |row| StateRow::read(row, 0)).optional();
+        };
+        let latest = format!(
+            "SELECT {STATE} FROM document x JOIN revision r ON r.n = x.since WHERE x.n = ?1 AND (r.time, r.n) <= (?2, ?3)"
+        );
+        let found = connection
+            .prepare_cached(&latest)?
+            .query_row((n, time, number), |row| StateRow::read(row, 0))
+            .optional()?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        let earlier = format!(
+            "SELECT {STATE} FROM past x JOIN revision r ON r.n = x.since \
+             WHERE x.document = ?1 AND (r.time, r.n) <= (?2, ?3) ORDER BY r.time DESC, r.n DESC LIMIT 1"
+        );
+        connection
+            .prepare_cached(&earlier)?
+            .query_row((n, time, number), |row| StateRow::read(row, 0))
+            .optional()
+    }
+
+    /// A document with its key and place.
+    fn stored(
+        &self,
+        connection: &Connection,
+        n: i64,
+        key: impl FnOnce(Option<&str>) -> Option<Key>,
+    ) -> rusqlite::Result<Result<Option<Stored>, Quarantined>> {
+        let Some(state) = self.state(connection, n)? else { return Ok(Ok(None)) };
+        let Some(key) = key(state.project.as_deref()) else { return Ok(Ok(None)) };
+        let place = place_of(&key);
+        Ok(match state.document(&place) {
+            Ok(Some(document)) => Ok(Some(Stored { key, document, place })),
+            Ok(None) => Ok(None),
+            Err(problem) => Err(problem.of_session(key.session())),
+        })
+    }
+
+    fn session_record(
+        &self,
+        connection: &Connection,
+        n: i64,
+        id: &str,
+    ) -> rusqlite::Result<Result<Option<SessionRecord>, Quarantined>> {
+        let stored = self.stored(connection, n, |project| Kind::Session.key(id, None, None, project))?;
+        let stored = match stored {
+            Ok(Some(stored)) => stored,
+            Ok(None) => return Ok(Ok(None)),
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let Key::Session(project, session) = stored.key.clone() else { return Ok(Ok(None)) };
+        let mut statement = connection.prepare_cached(
+            "SELECT h.url, o.gone FROM origin o JOIN home h ON h.n = o.home WHERE o.session = ?1 \
+             ORDER BY o.gone IS NOT NULL, o.updated DESC, h.n",
+        )?;
+        let homes: Vec<(String, Option<Millis>)> = statement
+            .query_map([n], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        let gone = homes.iter().map(|(_, gone)| *gone).min().flatten();
+        let mut origins: Vec<String> = homes.into_iter().map(|(url, _)| url).collect();
+        if origins.is_empty() {
+            origins.push(self.store.shown());
+        }
+        Ok(Ok(Some(SessionRecord { id: session, project, stored, origins, gone })))
+    }
+
+    /// Adds to a message its parts, as far as they are wanted.
+    fn add_parts(
+        &self,
+        connection: &Connection,
+        session: &SessionId,
+        n: i64,
+        record: &mut MessageRecord,
+        want: Want,
+    ) -> rusqlite::Result<()> {
+        let Key::Message(_, message) = record.stored.key.clone() else { return Ok(()) };
+        if self.at.is_none() && want == Want::PartCounts {
+            let mut statement = connection.prepare_cached(
+                "SELECT count(*) FROM document WHERE owner = ?1 AND kind = ?2 AND hash IS NOT NULL",
+            )?;
+            record.n_parts = statement.query_row((n, Kind::Part.number()), |row| row.get(0))?;
+            return Ok(());
+        }
+        let place = |part: &str| Kind::Part.key(part, Some(message.as_str()), Some(session.as_str()), None);
+        let mut take = |part: &str, state: StateRow| {
+            if state.hash.is_none() {
+                return;
+            }
+            let Some(key) = place(part) else { return };
+            record.n_parts += 1;
+            if want == Want::PartCounts {
+                return;
+            }
+            let place = place_of(&key);
+            match state.document(&place) {
+                Ok(Some(document)) => record.parts.push(Stored { key, document, place }),
+                Ok(None) => {}
+                Err(problem) => record.quarantined.push(problem.of(session)),
+            }
+        };
+        if self.at.is_none() {
+            let sql = format!(
+                "SELECT x.id, {STATE} FROM document x WHERE owner = ?1 AND kind = ?2 ORDER BY era, id"
+            );
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query((n, Kind::Part.number()))?;
+            while let Some(row) = rows.next()? {
+                let id: String = row.get(0)?;
+                take(&id, StateRow::read(row, 1)?);
+            }
+            return Ok(());
+        }
+        for (part, id) in below(connection, n, Kind::Part)? {
+            if let Some(state) = self.state(connection, part)? {
+                take(&id, state);
+            }
+        }
+        Ok(())
+    }
+
+    /// What could not be read of a session when it was last looked for.
+    fn quarantine(&self, session: Option<&SessionId>) -> Result<Vec<Quarantined>, ReadError> {
+        if self.at.is_some() {
+            return Ok(Vec::new());
+        }
+        self.store.read(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT q.place, q.reason, q.session, h.url FROM quarantine q JOIN home h ON h.n = q.home \
+                 WHERE q.session IS ?1",
+            )?;
+            let rows = statement.query_map([session.map(SessionId::as_str)], |row| {
+                let (place, reason, session): (String, String, Option<String>) =
+                    (row.get(0)?, row.get(1)?, row.get(2)?);
+                let session = session.and_then(|session| SessionId::parse(&session).ok());
+                Ok(Quarantined { place, reason: Reason::Noted(reason), session })
+            })?;
+            rows.collect()
+        })
+    }
+}
+
+impl Read for View<'_> {
+    fn url(&self) -> String {
+        self.store.shown()
+    }
+
+    fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError> {
+        let read = self.store.read(|connection| {
+            let mut found: Found<Vec<Stored>> = Found::default();
+            for (n, id) in below(connection, 0, Kind::Project)? {
+                match self.stored(connection, n, |_| Kind::Project.key(&id, None, None, None))? {
+                    Ok(stored) => found.value.extend(stored),
+                    Err(problem) => found.quarantined.push(problem),
+                }
+            }
+            Ok(found)
+        })?;
+        Ok(read)
+    }
+
+    fn sessions(&self, query: &SessionQuery) -> Result<Found<Vec<SessionRecord>>, ReadError> {
+        let mut found: Found<Vec<SessionRecord>> = self.store.read(|connection| {
+            let mut found: Found<Vec<SessionRecord>> = Found::default();
+            for (n, id) in below(connection, 0, Kind::Session)? {
+                match self.session_record(connection, n, &id)? {
+                    Ok(Some(record)) if query.admits(&record) => found.value.push(record),
+                    Ok(_) => {}
+                    Err(problem) => found.quarantined.push(problem),
+                }
+            }
+            Ok(found)
+        })?;
+        found.quarantined.extend(self.quarantine(None)?);
+        Ok(found)
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError> {
+        let read =
+            self.store.read(|connection| match number(connection, 0, Kind::Session, id.as_str())? {
+                Some(n) => self.session_record(connection, n, id.as_str()),
+                None => Ok(Ok(None)),
+            })?;
+        Ok(read?)
+    }
+
+    fn messages(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        let mut quarantined = self.quarantine(Some(&session.id))?;
+        let mut pending: VecDeque<(i64, String)> = self.store.read(|connection| {
+            match number(connection, 0, Kind::Session, session.id.as_str())? {
+                Some(n) => below(connection, n, Kind::Message).map(VecDeque::from),
+                None => Ok(VecDeque::new()),
+            }
+        })?;
+        while !pending.is_empty() {
+            // Read again from here, should the read have to be repeated.
+            let page = self.store.read(|connection| {
+                let (mut records, mut problems) = (Vec::new(), Vec::new());
+                let (mut n_taken, mut n_bytes) = (0, 0);
+                for (n, id) in pending.iter().take(PAGE) {
+                    n_taken += 1;
+                    let key =
+                        |_: Option<&str>| Some(Key::Message(session.id.clone(), MessageId::parse(id).ok()?));
+                    let mut converted = false;
+                    if want != Want::PartCounts || self.at.is_some() {
+                        converted = is_converted(connection, *n)?;
+                    }
+                    match self.stored(connection, *n, key)? {
+                        Ok(Some(stored)) => {
+                            let created = stored.document.lens::<Message<'_>>().created();
+                            let made = created.or_else(|| session.created()).unwrap_or(0);
+                            let mut record = MessageRecord {
+                                stored,
+                                made,
+                                parts: Vec::new(),
+                                n_parts: 0,
+                                quarantined: Vec::new(),
+                                converted,
+                            };
+                            self.add_parts(connection, &session.id, *n, &mut record, want)?;
+                            n_bytes += record.stored.document.bytes().len();
+                            n_bytes +=
+                                record.parts.iter().map(|part| part.document.bytes().len()).sum::<usize>();
+                            records.push(record);
+                        }
+                        Ok(None) => {}
+                        Err(problem) => problems.push(problem),
+                    }
+                    if n_bytes >= PAGE_BYTES {
+                        break;
+                    }
+                }
+                Ok((records, problems, n_taken))
+            })?;
+            let (records, problems, n_taken) = page;
+            pending.drain(..n_taken);
+            quarantined.extend(problems);
+            for record in records {
+                if visit(record).is_break() {
+                    return Ok(quarantined);
+                }
+            }
+        }
+        Ok(quarantined)
+    }
+
+    fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
+        let read = self.store.read(|connection| {
+            let Some(n) = number_of(connection, key)? else { return Ok(Ok(None)) };
+            let of_project = |project: Option<&str>| match key {
+                // Filed under another project it is another document.
+                Key::Session(wanted, _) if project != Some(wanted.as_str()) => None,
+                key => Some(key.clone()),
+            };
+            self.stored(connection, n, of_project)
+        })?;
+        Ok(read?)
+    }
+
+    fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError> {
+        self.store.read(|connection| {
+            let Some(session) = number(connection, 0, Kind::Session, id.as_str())? else {
+                return Ok(Vec::new());
+            };
+            let mut keys = Vec::new();
+            let is_there = |n: i64| -> rusqlite::Result<Option<Option<String>>> {
+                Ok(self.state(connection, n)?.filter(|state| state.hash.is_some()).map(|state| state.project))
+            };
+            if let Some(project) = is_there(session)? {
+                keys.extend(Kind::Session.key(id.as_str(), None, None, project.as_deref()));
+            }
+            for (message, message_id) in below(connection, session, Kind::Message)? {
+                if is_there(message)?.is_some() {
+                    keys.extend(Kind::Message.key(&message_id, None, Some(id.as_str()), None));
+                }
+                for (part, part_id) in below(connection, message, Kind::Part)? {
+                    if is_there(part)?.is_some() {
+                        keys.extend(Kind::Part.key(&part_id, Some(&message_id), Some(id.as_str()), None));
+                    }
+                }
+            }
+            for kind in Kind::BESIDE {
+                if let Some(n) = number(connection, session, kind, "")?
+                    && is_there(n)?.is_some()
+                {
+                    keys.extend(kind.key("", None, Some(id.as_str()), None));
+                }
+            }
+            Ok(keys)
+        })
+    }
+
+    fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
+        self.store.check_all(self, now, progress)
+    }
+
+    fn extent(&self) -> Result<Extent, ReadError> {
+        self.store.read(|connection| {
+            let count = |kind: Kind| -> rusqlite::Result<(usize, i64)> {
+                connection.query_row(
+                    "SELECT count(*), coalesce(sum(size), 0) FROM document WHERE kind = ?1 AND hash IS NOT NULL",
+                    [kind.number()],
+                    |row| Ok((row.get(0)?, row.get(1)?)),
+                )
+            };
+            let awaited: usize =
+                connection.query_row("SELECT coalesce(sum(awaited), 0) FROM session", [], |row| row.get(0))?;
+            let bytes: i64 =
+                connection.query_row("SELECT coalesce(sum(size), 0) FROM document", [], |row| row.get(0))?;
+            let (messages, parts) = (count(Kind::Message)?.0, count(Kind::Part)?.0);
+            Ok(Extent { messages, parts: parts + awaited, bytes: bytes.unsigned_abs() })
+        })
+    }
+
+    fn figures(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        if self.at.is_some() {
+            return crate::figures::read(self, session, want, visit);
+        }
+        let figures = self.store.read(|connection| {
+            let Some(n) = number(connection, 0, Kind::Session, session.id.as_str())? else {
+                return Ok(Vec::new());
+            };
+            figures_of_session(connection, n, want)
+        })?;
+        let _ = figures.into_iter().try_for_each(visit);
+        self.quarantine(Some(&session.id))
+    }
+
+    fn summary(&self, session: &SessionRecord) -> Option<Result<SessionSummary, ReadError>> {
+        if self.at.is_some() {
+            return None;
+        }
+        let read = self.store.read(|connection| {
+            let Some(n) = number(connection, 0, Kind::Session, session.id.as_str())? else { return Ok(None) };
+            derived::summary(connection, n, session)
+        });
+        read.transpose()
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        Some(self.store)
+    }
+
+    fn work(&self) -> Work {
+        Work::Computing
+    }
+}
+
+impl Read for Annals {
+    fn url(&self) -> String {
+        View::now(self).url()
+    }
+
+    fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError> {
+        View::now(self).projects()
+    }
+
+    fn sessions(&self, query: &SessionQuery) -> Result<Found<Vec<SessionRecord>>, ReadError> {
+        View::now(self).sessions(query)
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError> {
+        View::now(self).session(id)
+    }
+
+    fn messages(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        View::now(self).messages(session, want, visit)
+    }
+
+    fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
+        View::now(self).document(key)
+    }
+
+    fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError> {
+        View::now(self).session_keys(id)
+    }
+
+    fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
+        View::now(self).check(now, progress)
+    }
+
+    fn extent(&self) -> Result<Extent, ReadError> {
+        View::now(self).extent()
+    }
+
+    fn figures(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        View::now(self).figures(session, want, visit)
+    }
+
+    fn summary(&self, session: &SessionRecord) -> Option<Result<SessionSummary, ReadError>> {
+        View::now(self).summary(session)
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        Some(self)
+    }
+
+    fn work(&self) -> Work {
+        Work::Computing
+    }
+}
+
+/// The number of a document, if the store has a place for it.
+pub(super) fn number(
+    connection: &Connection,
+    owner: i64,
+    kind: Kind,
+    id: &str,
+) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT n FROM document WHERE owner = ?1 AND kind = ?2 AND id = ?3")?
+        .query_row((owner, kind.number(), id), |row| row.get(0))
+        .optional()
+}
+
+/// The number of the document with a key.
+pub(super) fn number_of(connection: &Connection, key: &Key) -> rusqlite::Result<Option<i64>> {
+    let root = match key {
+        Key::Project(id) => return number(connection, 0, Kind::Project, id.as_str()),
+        key => key.session(),
+    };
+    let Some(session) = root else { return Ok(None) };
+    let Some(session) = number(connection, 0, Kind::Session, session.as_str())? else { return Ok(None) };
+    match key {
+        Key::Session(..) => Ok(Some(session)),
+        Key::Message(_, message) => number(connection, session, Kind::Message, message.as_str()),
+        Key::Part(_, message, part) => match number(connection, session, Kind::Message, message.as_str())? {
+            Some(message) => number(connection, message, Kind::Part, part.as_str()),
+            None => Ok(None),
+        },
+        key => number(connection, session, Kind::of(key), ""),
+    }
+}
+
+/// Everything of a kind that stands below something, in the order of the conversation: numbers and ids. The index has all
+/// of it.
+pub(super) fn below(connection: &Connection, owner: i64, kind: Kind) -> rusqlite::Result<Vec<(i64, String)>> {
+    let mut statement = connection
+        .prepare_cached("SELECT n, id, era FROM document WHERE owner = ?1 AND kind = ?2 ORDER BY id")?;
+    let rows = statement.query_map((owner, kind.number()), |row| {
+        Ok((row.get::<_, i64>(2)?, row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+    })?;
+    let mut found: Vec<(i64, i64, String)> = rows.collect::<rusqlite::Result<_>>()?;
+    // Sessions on both sides of the moment at which ids start over are rare.
+    if !found.is_sorted_by_key(|(era, _, _)| *era) {
+        found.sort_by_key(|(era, _, _)| *era);
+    }
+    Ok(found.into_iter().map(|(_, n, id)| (n, id)).collect())
+}
+
+fn is_converted(connection: &Connection, n: i64) -> rusqlite::Result<bool> {
+    connection.prepare_cached("SELECT converted FROM document WHERE n = ?1")?.query_row([n], |row| row.get(0))
+}
+
+/// What each message of a session amounts to, in order.
+pub(super) fn figures_of_session(
+    connection: &Connection,
+    session: i64,
+    want: Want,
+) -> rusqlite::Result<Vec<Figures>> {
+    let sql = format!(
+        "SELECT {FIGURES}, m.n, d.converted FROM message m JOIN document d ON d.n = m.n WHERE m.session = ?1 \
+         ORDER BY d.era, d.id"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query([session])?;
+    let mut figures: Vec<Figures> = Vec::new();
+    let mut places: HashMap<i64, usize> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        places.insert(row.get(13)?, figures.len());
+        figures.push(Figures { converted: row.get(14)?, ..figures_of(row)? });
+    }
+    drop(rows);
+    if want == Want::PartCounts {
+        for (n, place) in &places {
+            let mut statement = connection.prepare_cached(
+                "SELECT count(*) FROM document WHERE owner = ?1 AND kind = ?2 AND hash IS NOT NULL",
+            )?;
+            figures[*place].n_parts = statement.query_row((n, Kind::Part.number()), |row| row.get(0))?;
+        }
+        return Ok(figures);
+    }
+    let mut statement = connection.prepare_cached(
+        "SELECT c.tool, c.failed, c.ms, d.owner FROM call c JOIN document d ON d.n = c.n WHERE c.session = ?1",
+    )?;
+    let mut rows = statement.query([session])?;
+    while let Some(row) = rows.next()? {
+        if let Some(place) = places.get(&row.get(3)?) {
+            figures[*place].calls.push(Call {
+                tool: row.get(0)?,
+                failed: row.get(1)?,
+                duration: row.get(2)?,
+            });
+        }
+    }
+    // The parts of all messages together are all that counting needs.
+    let parts: usize = connection
+        .prepare_cached("SELECT parts + awaited FROM session WHERE n = ?1")?
+        .query_row([session], |row| row.get(0))
+        .optional()?
+        .unwrap_or(0);
+    if let Some(first) = figures.first_mut() {
+        first.n_parts = parts;
+    }
+    Ok(figures)
+}
+
+/// Where a document is, for people.
+pub(super) fn place_of(key: &Key) -> String {
+    match key {
+        Key::Project(id) => format!("project[{id}]"),
+        Key::Session(_, id) => format!("session[{id}]"),
+        Key::Message(_, id) => format!("message[{id}]"),
+        Key::Part(_, _, id) => format!("part[{id}]"),
+        Key::Todo(id) => format!("todo[{id}]"),
+        Key::Diff(id) => format!("diff[{id}]"),
+        Key::Share(id) | Key::LegacyShare(id) => format!("share[{id}]"),
+    }
+}

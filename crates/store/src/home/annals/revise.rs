@@ -1,0 +1,587 @@
+//! One revision in the making: documents put and deleted inside a transaction of SQLite.
+
+use std::collections::HashMap;
+
+use annals_core::id::{MessageId, Millis, PartId, SessionId};
+use annals_core::{Document, Key, stream};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::codec::{self, Hash};
+use super::facts::{Facts, Prepared};
+use super::kind::Kind;
+
+/// A revision that is being made.
+#[derive(Debug)]
+pub(crate) struct Revising<'c> {
+    connection: &'c Connection,
+    time: Millis,
+    reason: String,
+    home: Option<i64>,
+    /// Given with the first change: what changes nothing is no revision.
+    number: Option<i64>,
+    touched: HashMap<i64, Touched>,
+    sessions: HashMap<SessionId, Slot>,
+    /// The message whose parts come one after the other.
+    message: Option<(i64, MessageId, MessageSlot)>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Touched {
+    written: i64,
+    deleted: i64,
+    parts: i64,
+}
+
+/// Where a document is, or will be.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    n: i64,
+    /// Whether nothing can be below it yet.
+    is_new: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct MessageSlot {
+    slot: Slot,
+    made: Option<Millis>,
+}
+
+/// A document's latest state.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) n: i64,
+    era: i64,
+    project: Option<String>,
+    since: i64,
+    pub(crate) home: Option<i64>,
+    pub(crate) hash: Option<Hash>,
+    form: i64,
+    size: i64,
+    /// Whether the document exists.
+    pub(crate) is_present: bool,
+}
+
+impl State {
+    /// Whether this is a session that another project owns than the key says.
+    pub(super) fn is_elsewhere(&self, key: &Key) -> bool {
+        matches!(key, Key::Session(project, _) if self.project.as_deref() != Some(project.as_str()))
+    }
+}
+
+/// What became of a document that was put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Put {
+    Written,
+    Unchanged,
+}
+
+impl<'c> Revising<'c> {
+    pub(crate) fn new(
+        connection: &'c Connection,
+        now: Millis,
+        reason: &str,
+        home: Option<i64>,
+    ) -> rusqlite::Result<Revising<'c>> {
+        // Time does not run backwards here, whatever the clock does.
+        let last: Option<Millis> = connection
+            .prepare_cached("SELECT time FROM revision ORDER BY n DESC LIMIT 1")?
+            .query_row([], |row| row.get(0))
+            .optional()?;
+        let time = last.map_or(now, |last| last.max(now));
+        Ok(Revising {
+            connection,
+            time,
+            reason: reason.to_owned(),
+            home,
+            number: None,
+            touched: HashMap::new(),
+            sessions: HashMap::new(),
+            message: None,
+        })
+    }
+
+    /// A revision of an earlier time, of which only now is learnt.
+    pub(crate) fn of_the_past(
+        connection: &'c Connection,
+        time: Millis,
+        reason: &str,
+        home: i64,
+    ) -> Revising<'c> {
+        Revising {
+            connection,
+            time,
+            reason: reason.to_owned(),
+            home: Some(home),
+            number: None,
+            touched: HashMap::new(),
+            sessions: HashMap::new(),
+            message: None,
+        }
+    }
+
+    /// The number of the revision.
+    pub(crate) fn number(&mut self) -> rusqlite::Result<i64> {
+        if let Some(number) = self.number {
+            return Ok(number);
+        }
+        self.connection
+            .prepare_cached("INSERT INTO revision (time, reason, home) VALUES (?1, ?2, ?3)")?
+            .execute((self.time, &self.reason, self.home))?;
+        let number = self.connection.last_insert_rowid();
+        self.number = Some(number);
+        Ok(number)
+    }
+
+    /// The latest state of a document, if anything is known of it.
+    pub(crate) fn state(&mut self, key: &Key) -> rusqlite::Result<Option<State>> {
+        match self.owner(key)? {
+            Some((owner, id)) => state(self.connection, owner.n, Kind::of(key), &id),
+            None => Ok(None),
+        }
+    }
+
+    /// The text of the document in a state.
+    pub(crate) fn document(&self, state: &State) -> rusqlite::Result<Option<Document>> {
+        let Some(hash) = state.hash.filter(|_| state.is_present) else { return Ok(None) };
+        let data = self.connection.prepare_cached("SELECT data FROM document WHERE n = ?1")?.query_row(
+            [state.n],
+            |row| {
+                let bytes = row.get_ref(0)?.as_bytes_or_null()?.unwrap_or_default();
+                Ok(codec::unpack(state.form, state.size, bytes, hash).ok())
+            },
+        )?;
+        // A damaged state is no state that could be compared with.
+        Ok(data.and_then(|bytes| Document::parse(bytes).ok()))
+    }
+
+    /// Stores a document. `document` is what `prepared` was made of.
+    pub(crate) fn put(
+        &mut self,
+        key: &Key,
+        prepared: &Prepared,
+        document: &Document,
+    ) -> rusqlite::Result<Put> {
+        let (owner, id) = self.owner_or_new(key)?;
+        let known = match owner.is_new {
+            true => None,
+            false => state(self.connection, owner.n, Kind::of(key), &id)?,
+        };
+        let project = match key {
+            Key::Session(project, _) => Some(project.as_str()),
+            _ => None,
+        };
+        let Some(known) = known else {
+            let era = self.era(key, prepared);
+            self.insert(key, owner, &id, project, era, Some(prepared))?;
+            return Ok(Put::Written);
+        };
+        let is_same_place = known.project.as_deref() == project || project.is_none();
+        if known.is_present && known.hash == Some(prepared.packed.hash) && is_same_place {
+            return Ok(Put::Unchanged);
+        }
+        let old = self.document(&known)?;
+        let is_step = is_same_place && old.is_some_and(|old| stream::continues(key, &old, document));
+        let number = self.number()?;
+        // A placeholder is no state, so there is nothing to keep of it.
+        let is_kept = !is_step && known.since != 0;
+        if is_kept {
+            self.keep_past(known.n)?;
+        }
+        self.note_source(&known)?;
+        let since = if is_step { known.since } else { number };
+        let era = if known.since == 0 { self.era(key, prepared) } else { known.era };
+        self.connection
+            .prepare_cached(
+                "UPDATE document SET era = ?2, project = ?3, converted = ?4, revision = ?5, since = ?6, home = ?7, \
+                 hash = ?8, form = ?9, size = ?10, data = ?11 WHERE n = ?1",
+            )?
+            .execute(rusqlite::params![
+                known.n,
+                era,
+                project,
+                prepared.converted,
+                number,
+                since,
+                self.home,
+                prepared.packed.hash,
+                prepared.packed.form,
+                prepared.packed.size as i64,
+                Bytes(&prepared.packed),
+            ])?;
+        let session = self.session_of(key)?;
+        prepared.facts.store(self.connection, session, known.n)?;
+        if matches!(prepared.facts, Facts::None) && matches!(key, Key::Part(..)) {
+            Facts::remove(self.connection, session, known.n)?;
+        }
+        if let Key::Message(..) = key {
+            if known.since == 0 {
+                self.place_parts(known.n, prepared.made())?;
+            }
+            if !known.is_present {
+                self.touch(session).parts += self.n_parts(known.n)?;
+            }
+        }
+        let comes_back = matches!(key, Key::Part(..)) && !known.is_present;
+        let touched = self.touch(session);
+        touched.written += 1;
+        touched.parts += i64::from(comes_back);
+        Ok(Put::Written)
+    }
+
+    /// Deletes a document. It stays in history.
+    pub(crate) fn delete(&mut self, key: &Key) -> rusqlite::Result<bool> {
+        let Some(known) = self.state(key)?.filter(|known| known.is_present) else { return Ok(false) };
+        // A session that was moved to another project is still there.
+        if known.is_elsewhere(key) {
+            return Ok(false);
+        }
+        let number = self.number()?;
+        self.note_source(&known)?;
+        self.keep_past(known.n)?;
+        self.connection
+            .prepare_cached(
+                "UPDATE document SET revision = ?2, since = ?2, home = ?3, hash = NULL, form = NULL, size = NULL, \
+                 data = NULL WHERE n = ?1",
+            )?
+            .execute((known.n, number, self.home))?;
+        let session = self.session_of(key)?;
+        Facts::remove(self.connection, session, known.n)?;
+        let hidden = match key {
+            Key::Message(..) => self.n_parts(known.n)?,
+            Key::Part(..) => 1,
+            _ => 0,
+        };
+        let touched = self.touch(session);
+        touched.deleted += 1;
+        touched.parts -= hidden;
+        Ok(true)
+    }
+
+    /// Adds a state that a document had before all that is known of it.
+    pub(crate) fn put_past(&mut self, key: &Key, prepared: Option<&Prepared>) -> rusqlite::Result<bool> {
+        let (owner, id) = self.owner_or_new(key)?;
+        let n = match state(self.connection, owner.n, Kind::of(key), &id)? {
+            Some(known) => known.n,
+            // Of a document that is gone by now nothing else is known.
+            None => self.insert(key, owner, &id, None, self.era_of(key, self.time), None)?,
+        };
+        let number = self.number()?;
+        let project = match key {
+            Key::Session(project, _) => Some(project.as_str()),
+            _ => None,
+        };
+        let n_rows = self
+            .connection
+            .prepare_cached(
+                "INSERT OR IGNORE INTO past (document, since, project, converted, home, hash, form, size, data) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            )?
+            .execute(rusqlite::params![
+                n,
+                number,
+                project,
+                prepared.is_some_and(|prepared| prepared.converted),
+                self.home,
+                prepared.map(|prepared| prepared.packed.hash),
+                prepared.map(|prepared| prepared.packed.form),
+                prepared.map(|prepared| prepared.packed.size as i64),
+                prepared.map(|prepared| Bytes(&prepared.packed)),
+            ])?;
+        let session = self.session_of(key)?;
+        let touched = self.touch(session);
+        match prepared {
+            Some(_) => touched.written += 1,
+            None => touched.deleted += 1,
+        }
+        Ok(n_rows > 0)
+    }
+
+    /// Notes what was touched. Returns the number of the revision, if anything has changed.
+    pub(crate) fn finish(mut self) -> rusqlite::Result<Option<i64>> {
+        let Some(number) = self.number else { return Ok(None) };
+        for (session, touched) in std::mem::take(&mut self.touched) {
+            self.connection
+                .prepare_cached(
+                    "INSERT INTO touched (session, revision, written, deleted) VALUES (?1, ?2, ?3, ?4) \
+                     ON CONFLICT DO UPDATE SET written = written + ?3, deleted = deleted + ?4",
+                )?
+                .execute((session, number, touched.written, touched.deleted))?;
+            self.connection
+                .prepare_cached("UPDATE session SET stale = 1, parts = parts + ?2 WHERE n = ?1")?
+                .execute((session, touched.parts))?;
+        }
+        Ok(Some(number))
+    }
+
+    /// The number of a session, given to it now if it has none.
+    pub(crate) fn session(&mut self, id: &SessionId) -> rusqlite::Result<i64> {
+        Ok(self.session_slot(id)?.n)
+    }
+
+    fn touch(&mut self, session: i64) -> &mut Touched {
+        self.touched.entry(session).or_default()
+    }
+
+    fn session_of(&mut self, key: &Key) -> rusqlite::Result<i64> {
+        match key.session() {
+            Some(session) => self.session(&session.clone()),
+            None => Ok(0),
+        }
+    }
+
+    /// What a document stands below, and what it is called there. None where that does not exist.
+    fn owner(&mut self, key: &Key) -> rusqlite::Result<Option<(Slot, String)>> {
+        let existing = |connection: &Connection, owner, kind, id: &str| {
+            Ok::<_, rusqlite::Error>(state(connection, owner, kind, id)?.map(|state| state.n))
+        };
+        let root = Slot { n: 0, is_new: false };
+        Ok(match key {
+            Key::Project(id) => Some((root, id.to_string())),
+            Key::Session(_, id) => Some((root, id.to_string())),
+            Key::Message(session, message) => existing(self.connection, 0, Kind::Session, session.as_str())?
+                .map(|n| (Slot { n, is_new: false }, message.to_string())),
+            Key::Part(session, message, part) => {
+                let session = existing(self.connection, 0, Kind::Session, session.as_str())?;
+                let message = match session {
+                    Some(session) => existing(self.connection, session, Kind::Message, message.as_str())?,
+                    None => None,
+                };
+                message.map(|n| (Slot { n, is_new: false }, part.to_string()))
+            }
+            Key::Todo(session) | Key::Diff(session) | Key::Share(session) | Key::LegacyShare(session) => {
+                existing(self.connection, 0, Kind::Session, session.as_str())?
+                    .map(|n| (Slot { n, is_new: false }, String::new()))
+            }
+        })
+    }
+
+    /// The same, with places made for what is only named so far.
+    fn owner_or_new(&mut self, key: &Key) -> rusqlite::Result<(Slot, String)> {
+        let root = Slot { n: 0, is_new: false };
+        Ok(match key {
+            Key::Project(id) => (root, id.to_string()),
+            Key::Session(_, id) => {
+                self.session_slot(id)?;
+                (root, id.to_string())
+            }
+            Key::Message(session, message) => (self.session_slot(session)?, message.to_string()),
+            Key::Part(session, message, part) => {
+                let session = self.session_slot(session)?;
+                (self.message_slot(session, message)?.slot, part.to_string())
+            }
+            Key::Todo(session) | Key::Diff(session) | Key::Share(session) | Key::LegacyShare(session) => {
+                (self.session_slot(session)?, String::new())
+            }
+        })
+    }
+
+    fn session_slot(&mut self, id: &SessionId) -> rusqlite::Result<Slot> {
+        if let Some(slot) = self.sessions.get(id) {
+            return Ok(*slot);
+        }
+        let slot = match state(self.connection, 0, Kind::Session, id.as_str())? {
+            Some(known) => Slot { n: known.n, is_new: false },
+            None => {
+                let n = self.placeholder(0, Kind::Session, id.as_str(), 0)?;
+                self.connection
+                    .prepare_cached("INSERT INTO session (n, stale) VALUES (?1, 1)")?
+                    .execute([n])?;
+                Slot { n, is_new: true }
+            }
+        };
+        self.sessions.insert(id.clone(), slot);
+        Ok(slot)
+    }
+
+    fn message_slot(&mut self, session: Slot, id: &MessageId) -> rusqlite::Result<MessageSlot> {
+        if let Some((known, message, slot)) = &self.message
+            && (*known, message) == (session.n, id)
+        {
+            return Ok(*slot);
+        }
+        let slot = match state(self.connection, session.n, Kind::Message, id.as_str())? {
+            Some(known) => {
+                let made: Option<Millis> = self
+                    .connection
+                    .prepare_cached("SELECT made FROM message WHERE session = ?1 AND n = ?2")?
+                    .query_row((session.n, known.n), |row| row.get(0))
+                    .optional()?;
+                MessageSlot { slot: Slot { n: known.n, is_new: false }, made }
+            }
+            None => {
+                let n = self.placeholder(session.n, Kind::Message, id.as_str(), id.era(self.time))?;
+                // From now on something is below the session.
+                self.sessions
+                    .values_mut()
+                    .filter(|slot| slot.n == session.n)
+                    .for_each(|slot| slot.is_new = false);
+                MessageSlot { slot: Slot { n, is_new: true }, made: None }
+            }
+        };
+        self.message = Some((session.n, id.clone(), slot));
+        Ok(slot)
+    }
+
+    /// A place for a document of which nothing but the name is known.
+    fn placeholder(&self, owner: i64, kind: Kind, id: &str, era: i64) -> rusqlite::Result<i64> {
+        self.connection
+            .prepare_cached(
+                "INSERT INTO document (owner, kind, id, era, converted, revision, since) VALUES (?1, ?2, ?3, ?4, 0, 0, 0)",
+            )?
+            .execute((owner, kind.number(), id, era))?;
+        Ok(self.connection.last_insert_rowid())
+    }
+
+    fn insert(
+        &mut self,
+        key: &Key,
+        owner: Slot,
+        id: &str,
+        project: Option<&str>,
+        era: i64,
+        prepared: Option<&Prepared>,
+    ) -> rusqlite::Result<i64> {
+        let Some(prepared) = prepared else { return self.placeholder(owner.n, Kind::of(key), id, era) };
+        let number = self.number()?;
+        self.connection
+            .prepare_cached(
+                "INSERT INTO document (owner, kind, id, era, project, converted, revision, since, home, hash, form, size, \
+                 data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12)",
+            )?
+            .execute(rusqlite::params![
+                owner.n,
+                Kind::of(key).number(),
+                id,
+                era,
+                project,
+                prepared.converted,
+                number,
+                self.home,
+                prepared.packed.hash,
+                prepared.packed.form,
+                prepared.packed.size as i64,
+                Bytes(&prepared.packed),
+            ])?;
+        let n = self.connection.last_insert_rowid();
+        let session = self.session_of(key)?;
+        prepared.facts.store(self.connection, session, n)?;
+        if let Key::Message(_, message) = key {
+            let slot = MessageSlot { slot: Slot { n, is_new: true }, made: prepared.made() };
+            self.message = Some((session, message.clone(), slot));
+        }
+        let touched = self.touch(session);
+        touched.written += 1;
+        touched.parts += i64::from(matches!(key, Key::Part(..)));
+        Ok(n)
+    }
+
+    /// When a document stops being what a home said, what that home said is noted: or its next look there would take it
+    /// for a change.
+    fn note_source(&self, known: &State) -> rusqlite::Result<()> {
+        if let Some(home) = known.home.filter(|home| Some(*home) != self.home) {
+            self.connection
+                .prepare_cached("INSERT OR REPLACE INTO source (document, home, hash) VALUES (?1, ?2, ?3)")?
+                .execute((known.n, home, known.hash))?;
+        }
+        Ok(())
+    }
+
+    /// The latest state becomes one of the past.
+    fn keep_past(&self, n: i64) -> rusqlite::Result<()> {
+        self.connection
+            .prepare_cached(
+                "INSERT OR REPLACE INTO past (document, since, project, converted, home, hash, form, size, data) \
+                 SELECT n, since, project, converted, home, hash, form, size, data FROM document WHERE n = ?1",
+            )?
+            .execute([n])
+            .map(drop)
+    }
+
+    /// Which era an id belongs to. That of a part depends on when its message was made.
+    fn era(&self, key: &Key, prepared: &Prepared) -> i64 {
+        let made = match key {
+            Key::Message(..) => prepared.made(),
+            Key::Part(..) => self.message.as_ref().and_then(|(_, _, slot)| slot.made),
+            _ => None,
+        };
+        self.era_of(key, made.unwrap_or(self.time))
+    }
+
+    fn era_of(&self, key: &Key, made: Millis) -> i64 {
+        match key {
+            Key::Message(_, id) => id.era(made),
+            Key::Part(_, _, id) => id.era(made),
+            _ => 0,
+        }
+    }
+
+    /// Parts that came before their message are put where they belong.
+    fn place_parts(&self, message: i64, made: Option<Millis>) -> rusqlite::Result<()> {
+        let Some(made) = made else { return Ok(()) };
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT n, id, era FROM document WHERE owner = ?1 AND kind = ?2")?;
+        let parts: Vec<(i64, String, i64)> = statement
+            .query_map((message, Kind::Part.number()), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        for (n, id, era) in parts {
+            let right = PartId::parse(&id).map_or(era, |id| id.era(made));
+            if right != era {
+                self.connection
+                    .prepare_cached("UPDATE document SET era = ?2 WHERE n = ?1")?
+                    .execute((n, right))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn n_parts(&self, message: i64) -> rusqlite::Result<i64> {
+        self.connection
+            .prepare_cached(
+                "SELECT count(*) FROM document WHERE owner = ?1 AND kind = ?2 AND hash IS NOT NULL",
+            )?
+            .query_row((message, Kind::Part.number()), |row| row.get(0))
+    }
+}
+
+/// The latest state of a document.
+pub(super) fn state(
+    connection: &Connection,
+    owner: i64,
+    kind: Kind,
+    id: &str,
+) -> rusqlite::Result<Option<State>> {
+    connection
+        .prepare_cached(
+            "SELECT n, era, project, since, home, hash, form, size FROM document \
+             WHERE owner = ?1 AND kind = ?2 AND id = ?3",
+        )?
+        .query_row((owner, kind.number(), id), |row| {
+            let hash = row.get_ref(5)?.as_bytes_or_null()?.and_then(Hash::read);
+            Ok(State {
+                n: row.get(0)?,
+                era: row.get(1)?,
+                project: row.get(2)?,
+                since: row.get(3)?,
+                home: row.get(4)?,
+                hash,
+                form: row.get::<_, Option<i64>>(6)?.unwrap_or(0),
+                size: row.get::<_, Option<i64>>(7)?.unwrap_or(0),
+                is_present: hash.is_some(),
+            })
+        })
+        .optional()
+}
+
+/// The bytes of a document as a column: text where it is text.
+struct Bytes<'p>(&'p codec::Packed);
+
+impl rusqlite::ToSql for Bytes<'_> {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        use rusqlite::types::{ToSqlOutput, ValueRef};
+        Ok(ToSqlOutput::Borrowed(match self.0.form {
+            0 => ValueRef::Text(&self.0.bytes),
+            _ => ValueRef::Blob(&self.0.bytes),
+        }))
+    }
+}

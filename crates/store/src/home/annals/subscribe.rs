@@ -1,0 +1,127 @@
+//! Subscriptions: told of every revision after it was committed, whichever process committed it.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use annals_core::Key;
+
+use super::Annals;
+use super::past::documents_of;
+use crate::history::{History, LogQuery, Revision};
+use crate::home::ReadError;
+
+/// Other processes tell nobody, so every now and then one has to look.
+const LOOK: Duration = Duration::from_millis(100);
+/// So many revisions are fetched at once.
+const BATCH: usize = 256;
+
+/// What subscribers get after a commit: they can read what they are told about.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// The revision that was committed.
+    pub revision: Revision,
+    /// Documents it wrote or deleted, except for those that later revisions have written again: they come with these.
+    pub keys: Vec<Key>,
+}
+
+/// An endless supply of events, in the order of commits, none left out and none twice.
+///
+/// ```
+/// use annals::home::{Write, annals::Annals};
+/// use annals::model::{Document, Key, Transaction, id::ProjectId};
+/// use std::time::Duration;
+///
+/// let directory = tempfile::tempdir()?;
+/// let store = Annals::open_or_create(&directory.path().join("annals.db"))?;
+/// let mut subscription = store.subscribe()?;
+/// let mut transaction = Transaction::new("a project");
+/// transaction.insert(Key::Project(ProjectId::global()), Document::parse(b"{}".to_vec())?);
+/// store.commit(transaction)?;
+/// let event = subscription.next(Duration::from_secs(5))?.expect("something was committed");
+/// assert_eq!(event.revision.reason, "a project");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Subscription<'s> {
+    store: &'s Annals,
+    reached: i64,
+    ready: VecDeque<Event>,
+}
+
+impl Annals {
+    /// Subscribes to what is committed from now on.
+    pub fn subscribe(&self) -> Result<Subscription<'_>, ReadError> {
+        let reached = self.head()?;
+        Ok(self.subscribe_after(reached))
+    }
+
+    /// Subscribes to everything after a revision: where an earlier subscription had got to, for instance.
+    pub fn subscribe_after(&self, revision: i64) -> Subscription<'_> {
+        Subscription { store: self, reached: revision, ready: VecDeque::new() }
+    }
+
+    /// The number of the last revision, 0 if there is none.
+    pub fn head(&self) -> Result<i64, ReadError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT coalesce(max(n), 0) FROM revision")?
+                .query_row([], |row| row.get(0))
+        })
+    }
+}
+
+impl Subscription<'_> {
+    /// The next event. None if there is none within the time given.
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<Event>, ReadError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                self.reached = event.revision.number;
+                return Ok(Some(event));
+            }
+            // Looked for while commits of this process wait for the lock, so that none slips through.
+            let (lock, committed) = &self.store.committed;
+            let guard = lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            self.fetch()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.ready.is_empty() {
+                if left.is_zero() {
+                    return Ok(None);
+                }
+                drop(committed.wait_timeout(guard, left.min(LOOK)));
+            }
+        }
+    }
+
+    fn fetch(&mut self) -> Result<(), ReadError> {
+        if self.store.head()? <= self.reached {
+            return Ok(());
+        }
+        let query = LogQuery { after: Some(self.reached), ..LogQuery::default() };
+        let mut revisions = self.store.log(&query)?;
+        revisions.sort_by_key(|revision| revision.number);
+        revisions.truncate(BATCH);
+        for revision in revisions {
+            let keys = self.store.read(|connection| {
+                let mut keys = Vec::new();
+                let mut statement =
+                    connection.prepare_cached("SELECT session FROM touched WHERE revision = ?1")?;
+                let sessions: Vec<i64> = statement
+                    .query_map([revision.number], |row| row.get(0))?
+                    .collect::<rusqlite::Result<_>>()?;
+                let mut wrote =
+                    connection.prepare_cached("SELECT 1 FROM document WHERE n = ?1 AND revision = ?2")?;
+                for session in sessions {
+                    for (n, key) in documents_of(connection, session)? {
+                        if wrote.exists((n, revision.number))? {
+                            keys.push(key);
+                        }
+                    }
+                }
+                Ok(keys)
+            })?;
+            self.ready.push_back(Event { revision, keys });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,1 @@
+//! What sync notes in the store.

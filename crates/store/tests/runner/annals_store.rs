@@ -1,0 +1,176 @@
+//! annals.db: transactions, revisions, and every state there ever was.
+
+use annals::history::{self, At, History, LogQuery, UndoError};
+use annals::home::annals::Annals;
+use annals::home::{CommitError, ConflictKind, Read, Write};
+use annals::ids;
+use annals::model::lens::Session;
+use annals::model::{Document, Key, Transaction};
+
+use super::kit::{Sample, export, messages, session};
+
+/// A new store in a directory of its own.
+pub(crate) fn empty_store() -> (tempfile::TempDir, Annals) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Annals::open_or_create(&directory.path().join("annals.db")).unwrap();
+    (directory, store)
+}
+
+fn rename(store: &Annals, sample: &Sample, title: &str) -> i64 {
+    let stored = store.document(&sample.session_key()).unwrap().unwrap();
+    let mut transaction = Transaction::new(format!("call it {title}"));
+    transaction.replace(&stored, stored.document.with(&["title"], title).unwrap());
+    store.commit(transaction).unwrap().revision.unwrap()
+}
+
+fn title(home: &dyn Read, sample: &Sample) -> Option<String> {
+    let record = home.session(&sample.session).unwrap()?;
+    record.stored.document.lens::<Session<'_>>().title.map(|title| title.to_string())
+}
+
+#[test]
+fn what_is_committed_is_read_back_by_another_process() {
+    let (directory, store) = empty_store();
+    let sample = Sample::new(ids::new_session(), "/home/dev/shop");
+    sample.store(&store, "Why does the cart crash?", "It is empty.");
+    let before = export(&store, sample.session.as_str());
+    drop(store);
+    let store = Annals::open(&directory.path().join("annals.db")).unwrap();
+    assert_eq!(export(&store, sample.session.as_str()), before);
+    let record = session(&store, sample.session.as_str());
+    let summary = store.summary(&record).unwrap().unwrap();
+    assert_eq!((summary.messages, summary.parts), (2, 2));
+    assert_eq!(summary.models, ["lab/lab-large"]);
+    assert!((summary.usage.cost - 0.0123).abs() < 1e-9);
+}
+
+#[test]
+fn every_state_is_reachable_by_revision_and_by_time() {
+    let (_directory, store) = empty_store();
+    let sample = Sample::new(ids::new_session(), "/home/dev/shop");
+    sample.store(&store, "a", "b");
+    let first = store.head().unwrap();
+    let renamed = rename(&store, &sample, "Renamed");
+    let between = store.revision(renamed).unwrap().unwrap().time;
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let again = rename(&store, &sample, "Renamed again");
+    let at = |at: At| {
+        let view = store.at(at).unwrap().unwrap();
+        title(&*view, &sample)
+    };
+    assert_eq!(at(At::Revision(first)).as_deref(), Some("A sample"));
+    assert_eq!(at(At::Revision(renamed)).as_deref(), Some("Renamed"));
+    assert_eq!(at(At::Revision(again)).as_deref(), Some("Renamed again"));
+    assert_eq!(at(At::Time(between)).as_deref(), Some("Renamed"));
+    assert_eq!(at(At::Time(between - 1_000_000)), None);
+    assert!(store.at(At::Revision(99)).unwrap().is_none());
+    let log = store.log(&LogQuery { session: Some(sample.session.clone()), ..Default::default() }).unwrap();
+    assert_eq!(log.iter().map(|revision| revision.number).collect::<Vec<_>>(), [again, renamed, first]);
+    assert_eq!(log[0].reason, "call it Renamed again");
+    assert_eq!((log[2].touched[0].written, log[2].touched[0].deleted), (5, 0));
+}
+
+#[test]
+fn what_is_deleted_stays_in_history_and_can_come_back() {
+    let (_directory, store) = empty_store();
+    let sample = Sample::new(ids::new_session(), "/home/dev/shop");
+    sample.store(&store, "a question", "an answer");
+    let first = store.head().unwrap();
+    let before = export(&store, sample.session.as_str());
+    let record = session(&store, sample.session.as_str());
+    let (all, _) = messages(&store, &record);
+    let mut transaction = Transaction::new("revert the last answer");
+    for part in &all[1].parts {
+        transaction.delete(part);
+    }
+    transaction.delete(&all[1].stored);
+    let receipt = store.commit(transaction).unwrap();
+    assert_eq!((receipt.written, receipt.deleted), (0, 2));
+    assert_eq!(messages(&store, &record).0.len(), 1);
+    assert_eq!(store.summary(&record).unwrap().unwrap().parts, 1);
+
+    let then = store.at(At::Revision(first)).unwrap().unwrap();
+    assert_eq!(export(&*then, sample.session.as_str()), before);
+    let restore = history::restore(&store, &*then, &sample.session, "bring it back".to_owned()).unwrap();
+    store.commit(restore).unwrap();
+    assert_eq!(export(&store, sample.session.as_str()), before);
+    assert_eq!(store.summary(&record).unwrap().unwrap().parts, 2);
+}
+
+#[test]
+fn a_revision_can_be_undone_unless_something_came_after() {
+    let (_directory, store) = empty_store();
+    let sample = Sample::new(ids::new_session(), "/home/dev/shop");
+    sample.store(&store, "a", "b");
+    let renamed = rename(&store, &sample, "Renamed");
+    let undo = history::undo(&store, &store, renamed).unwrap();
+    let undone = store.commit(undo).unwrap().revision.unwrap();
+    assert_eq!(title(&store, &sample).as_deref(), Some("A sample"));
+    // Undoing is a revision like any other.
+    let redo = history::undo(&store, &store, undone).unwrap();
+    store.commit(redo).unwrap();
+    assert_eq!(title(&store, &sample).as_deref(), Some("Renamed"));
+    rename(&store, &sample, "Something else");
+    assert!(matches!(history::undo(&store, &store, renamed), Err(UndoError::ChangedSince { .. })));
+    assert!(matches!(history::undo(&store, &store, 1000), Err(UndoError::NoRevision(1000))));
+    // The first one made everything, so nothing is left of it.
+    let (_directory, store) = empty_store();
+    sample.store(&store, "a", "b");
+    store.commit(history::undo(&store, &store, 1).unwrap()).unwrap();
+    assert!(store.session(&sample.session).unwrap().is_none());
+    assert!(store.session_keys(&sample.session).unwrap().is_empty());
+}
+
+#[test]
+fn expectations_are_checked_and_nothing_is_half_done() {
+    let (_directory, store) = empty_store();
+    let sample = Sample::new(ids::new_session(), "/home/dev/shop");
+    sample.store(&store, "a", "b");
+    let stored = store.document(&sample.session_key()).unwrap().unwrap();
+    rename(&store, &sample, "Renamed");
+    let mut transaction = Transaction::new("too late");
+    let todo = Key::Todo(sample.session.clone());
+    transaction.insert(todo.clone(), Document::parse(b"[]".to_vec()).unwrap());
+    transaction.replace(&stored, stored.document.with(&["title"], "Lost").unwrap());
+    let error = store.commit(transaction).unwrap_err();
+    assert!(matches!(error, CommitError::Conflict { what: ConflictKind::Changed, .. }), "{error}");
+    assert!(store.document(&todo).unwrap().is_none());
+    let mut transaction = Transaction::new("it is there");
+    transaction.insert(sample.session_key(), stored.document.clone());
+    let error = store.commit(transaction).unwrap_err();
+    assert!(matches!(error, CommitError::Conflict { what: ConflictKind::Exists, .. }), "{error}");
+    // What changes nothing is no revision.
+    let head = store.head().unwrap();
+    let mut transaction = Transaction::new("the same again");
+    let same = store.document(&sample.session_key()).unwrap().unwrap();
+    transaction.put(sample.session_key(), same.document);
+    assert_eq!(store.commit(transaction).unwrap().revision, None);
+    assert_eq!(store.head().unwrap(), head);
+}
+
+#[test]
+fn a_stream_leaves_one_state() {
+    let (directory, store) = empty_store();
+    let sample = Sample::new(ids::new_session(), "/home/dev/shop");
+    sample.store(&store, "a", "b");
+    let (message, part) = (ids::new_message(), ids::new_part());
+    let (key, document) = sample.answer(&message, &message, ids::now());
+    let mut transaction = Transaction::new("an answer begins");
+    transaction.insert(key, document);
+    store.commit(transaction).unwrap();
+    let mut text = String::new();
+    for n in 0..300 {
+        text.push_str(&format!("word {n} "));
+        let (key, document) = sample.text(&message, &part, &text);
+        let mut transaction = Transaction::new("a delta");
+        transaction.put(
+            key,
+            document.with(&["time"], &Document::parse(br#"{"start":1}"#.to_vec()).unwrap()).unwrap(),
+        );
+        store.commit(transaction).unwrap();
+    }
+    let states = super::kit::query(&directory.path().join("annals.db"), "SELECT count(*) FROM past");
+    assert_eq!(states, ["0"]);
+    // Every delta is in the log all the same.
+    assert_eq!(store.head().unwrap(), 302);
+}
