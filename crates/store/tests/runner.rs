@@ -11,6 +11,7 @@ mod runner {
     mod damage;
     mod database;
     mod database_damage;
+    mod events;
     mod identity;
     mod import;
     mod kit;
