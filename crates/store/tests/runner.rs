@@ -12,6 +12,7 @@ mod runner {
     mod damage;
     mod database;
     mod database_damage;
+    mod events;
     mod identity;
     mod import;
     mod kit;

@@ -8,6 +8,7 @@ mod check;
 mod column;
 mod commit;
 mod diff_file;
+mod events;
 mod read;
 mod salvage;
 mod schema;
@@ -21,6 +22,7 @@ use rusqlite::Connection;
 
 use crate::home::ReadError;
 use crate::sqlite::{self, Connections, Tolerance};
+pub use events::{LogRead, Recorded};
 pub use schema::Generation;
 use schema::Schema;
 
