@@ -82,6 +82,7 @@ pub mod remove;
 mod sqlite;
 pub mod stats;
 pub mod summary;
+pub mod sync;
 
 pub use annals_core as model;
 pub use open::open;

@@ -21,6 +21,7 @@ mod runner {
     mod order;
     #[cfg(target_os = "linux")]
     mod powercut;
+    mod sync;
 }
 
 /// A file that no `mod` line names would be tests that never run.

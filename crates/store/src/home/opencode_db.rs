@@ -12,6 +12,7 @@ mod events;
 mod read;
 mod salvage;
 mod schema;
+mod survey;
 
 use std::io;
 use std::path::{Path, PathBuf};
