@@ -79,6 +79,7 @@ mod platform;
 pub mod project;
 pub mod query;
 pub mod remove;
+pub mod search;
 mod sqlite;
 pub mod stats;
 pub mod summary;
