@@ -1,5 +1,7 @@
 //! The command line. Parses and checks words; opens nothing.
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
@@ -34,9 +36,15 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Work on this OpenCode directory or database instead of the user's; several can be given for reading
+    /// Work on this OpenCode directory, database or store itself; several can be given for reading
     #[arg(long, global = true, value_name = "PATH", env = "ANNALS_HOME", hide_env_values = true)]
     pub(crate) home: Vec<String>,
+    /// The store to use instead of the user's own
+    #[arg(long, global = true, value_name = "PATH", env = "ANNALS_STORE", hide_env_values = true)]
+    pub(crate) store: Option<PathBuf>,
+    /// Answer from the store as it is, without looking what is new in OpenCode
+    #[arg(long, global = true)]
+    pub(crate) no_sync: bool,
     /// Print machine-readable output (see docs/json.md)
     #[arg(long, global = true)]
     pub(crate) json: bool,

@@ -7,8 +7,10 @@
 
 mod args;
 mod commands;
+mod confirm;
 mod context;
 mod error;
+mod homes;
 mod output;
 mod progress;
 mod prose;

@@ -10,6 +10,7 @@ use annals::model::Key;
 use annals::model::format::jsonl;
 use annals::model::format::opencode::ExportWriter;
 use annals::model::render::markdown::MarkdownWriter;
+use annals::sync::Stage;
 use clap::ValueEnum;
 
 use crate::context::Context;
@@ -56,7 +57,7 @@ enum Format {
 }
 
 pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
-    let homes = context.open()?;
+    let homes = context.open(Stage::Parts)?;
     let home = homes.read();
     let mut sessions: Vec<SessionRecord> = Vec::new();
     let mut seen = HashSet::new();

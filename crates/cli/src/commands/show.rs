@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use annals::home::{Read, Want};
 use annals::model::Key;
 use annals::model::format::opencode::ExportWriter;
+use annals::sync::Stage;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, report_quarantine};
@@ -53,7 +54,7 @@ impl ShowArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
-    let homes = context.open()?;
+    let homes = context.open(Stage::Parts)?;
     let home = homes.read();
     let session = context.session(&home, &args.session)?;
     let mut output = if context.json { context.plain_output() } else { context.paged_output() };
