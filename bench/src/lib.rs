@@ -11,3 +11,5 @@ pub mod generate;
 mod measure;
 #[cfg(target_os = "linux")]
 pub mod peers;
+#[cfg(target_os = "linux")]
+pub mod store;

@@ -12,6 +12,7 @@ use std::time::Instant;
 use annals_bench::compare::{Comparison, compare};
 use annals_bench::generate::{self, Plan};
 use annals_bench::peers::{Gathering, Generation, gather};
+use annals_bench::store::{self, Measurement};
 use clap::{Parser, Subcommand};
 
 /// Make homes of any size and measure stores on them
@@ -27,6 +28,7 @@ enum Command {
     Generate(GenerateArgs),
     Compare(CompareArgs),
     Peers(PeersArgs),
+    Store(StoreArgs),
 }
 
 /// Measure annals beside real OpenCodes on a generated home: 1.1.65 on its files, 1.2.27's migration of them, 1.18.33 on a
@@ -64,6 +66,20 @@ struct PeersArgs {
     generation: Generation,
 }
 
+/// Measure the store in one process: the stages of a sync, sizes, searches, durable commits
+#[derive(Debug, clap::Args)]
+struct StoreArgs {
+    /// The home, as `generate` wrote it
+    #[arg(long, value_name = "DIR")]
+    home: PathBuf,
+    /// How many searches
+    #[arg(long, default_value_t = 200)]
+    queries: usize,
+    /// How many parts are committed one by one
+    #[arg(long, default_value_t = 1000)]
+    commits: usize,
+}
+
 /// Write an OpenCode home of JSON files, the same bytes for the same seed
 #[derive(Debug, clap::Args)]
 struct GenerateArgs {
@@ -84,6 +100,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate(args),
         Command::Compare(args) => run_comparison(args),
         Command::Peers(args) => run_gathering(args),
+        Command::Store(args) => measure_store(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -99,6 +116,13 @@ fn run_comparison(args: &CompareArgs) -> Result<(), Box<dyn std::error::Error>> 
     let comparison =
         Comparison { home: home.clone(), annals: annals.clone(), rounds: (*rounds).max(1), cold: *cold };
     print!("{}", compare(&comparison)?);
+    Ok(())
+}
+
+fn measure_store(args: &StoreArgs) -> Result<(), Box<dyn std::error::Error>> {
+    let StoreArgs { home, queries, commits } = args;
+    let measurement = Measurement { home: home.clone(), queries: (*queries).max(5), commits: (*commits).max(1) };
+    print!("{}", store::measure(&measurement)?);
     Ok(())
 }
 
