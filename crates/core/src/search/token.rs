@@ -245,7 +245,6 @@ fn wide(text: &str, at: usize) -> (Class, usize) {
 }
 
 /// Whether a character can stand in a word or be one.
-#[allow(dead_code, reason = "the query language is next")]
 pub(super) fn is_word(c: char) -> bool {
     class::of_char(c) & (WORD | MARK | ALONE) != 0
 }
