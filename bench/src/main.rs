@@ -78,6 +78,9 @@ struct StoreArgs {
     /// How many parts are committed one by one
     #[arg(long, default_value_t = 1000)]
     commits: usize,
+    /// Make the store in this directory, and leave it there
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
 }
 
 /// Write an OpenCode home of JSON files, the same bytes for the same seed
@@ -120,8 +123,13 @@ fn run_comparison(args: &CompareArgs) -> Result<(), Box<dyn std::error::Error>> 
 }
 
 fn measure_store(args: &StoreArgs) -> Result<(), Box<dyn std::error::Error>> {
-    let StoreArgs { home, queries, commits } = args;
-    let measurement = Measurement { home: home.clone(), queries: (*queries).max(5), commits: (*commits).max(1) };
+    let StoreArgs { home, queries, commits, keep } = args;
+    let measurement = Measurement {
+        home: home.clone(),
+        queries: (*queries).max(5),
+        commits: (*commits).max(1),
+        keep: keep.clone(),
+    };
     print!("{}", store::measure(&measurement)?);
     Ok(())
 }
