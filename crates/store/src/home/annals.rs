@@ -10,6 +10,7 @@ mod commit;
 mod derived;
 pub(crate) mod facts;
 mod file;
+mod find_text;
 mod forget;
 mod kind;
 mod maintain;
@@ -18,6 +19,7 @@ mod read;
 pub(crate) mod revise;
 mod subscribe;
 pub(crate) mod synced;
+mod text_index;
 
 use std::io;
 use std::path::Path;
