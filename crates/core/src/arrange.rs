@@ -24,15 +24,18 @@ fn column_ids(key: &Key) -> Vec<(&'static str, &str)> {
 /// The `data` of a message's or part's row: the document without its ids and without white space. For what OpenCode wrote
 /// that is what `JSON.stringify` makes of it; numbers and strings that others wrote in another way stay as they are.
 pub fn row_data(key: &Key, document: &Document) -> String {
+    data_of(key, document.root())
+}
+
+fn data_of(key: &Key, object: Node<'_>) -> String {
     let ids = column_ids(key);
-    let root = document.root();
-    let mut data = String::with_capacity(document.text().len());
-    if root.kind() != Kind::Object {
-        push_compact(&mut data, document.text());
+    let mut data = String::with_capacity(object.raw().len());
+    if object.kind() != Kind::Object {
+        push_compact(&mut data, object.raw());
         return data;
     }
     data.push('{');
-    let mut members = root.members();
+    let mut members = object.members();
     while let Some((name, value)) = members.next_nodes() {
         if name.as_text().is_some_and(|name| ids.iter().any(|(id, _)| name == *id)) {
             continue;
@@ -143,6 +146,11 @@ pub fn from_row(key: &Key, data: &[u8]) -> Result<Document, JsonError> {
     }
     // JavaScript's spread keeps the place of a field that is there already, and so does an edit.
     Ok(ids.into_iter().fold(document, |document, (name, id)| document.with(&[name], id).unwrap_or(document)))
+}
+
+/// The document of a message or part as its row would give it, made from an object that stands inside another document.
+pub fn as_row(key: &Key, object: Node<'_>) -> Result<Document, JsonError> {
+    from_row(key, data_of(key, object).as_bytes())
 }
 
 /// The text of an object with ids as further members; none if it does not look like an object with members.
@@ -359,6 +367,16 @@ mod tests {
         ] {
             assert!(from_row(&part_key(), torn.as_bytes()).is_err(), "{torn}");
         }
+    }
+
+    #[test]
+    fn an_object_inside_a_document_becomes_what_a_row_gives() {
+        let event = parse(r#"{"part": {"id": "prt_1", "messageID": "msg_1", "type": "text", "id": 2}}"#);
+        let object = event.root().get("part").unwrap();
+        assert_eq!(
+            as_row(&part_key(), object).unwrap().text(),
+            r#"{"type":"text","id":"prt_1","sessionID":"ses_1","messageID":"msg_1"}"#
+        );
     }
 
     #[test]

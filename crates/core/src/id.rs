@@ -165,6 +165,10 @@ id_type! {
     /// The id of a part.
     PartId, "prt", "a part id", Ascending
 }
+id_type! {
+    /// The id of an event in OpenCode's log of changes.
+    EventId, "evt", "an event id", Ascending
+}
 
 /// The id of a project: a git root commit, `global`, or what older versions used.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -18,6 +18,7 @@ mod text;
 
 pub use error::{JsonError, JsonErrorKind};
 pub use js::{JsWriter, Style, ToJs};
+pub(crate) use node::{Items, Members};
 pub use node::{Kind, Node};
 pub use same::same_value;
 pub use tape::Tape;

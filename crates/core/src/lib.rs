@@ -12,6 +12,7 @@ pub mod id;
 pub mod json;
 pub mod lens;
 pub mod render;
+pub mod search;
 pub mod second_store;
 pub mod stream;
 pub mod usage;

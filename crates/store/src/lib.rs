@@ -79,9 +79,11 @@ mod platform;
 pub mod project;
 pub mod query;
 pub mod remove;
+pub mod search;
 mod sqlite;
 pub mod stats;
 pub mod summary;
+pub mod sync;
 
 pub use annals_core as model;
 pub use open::open;

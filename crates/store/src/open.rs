@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::home::Write;
+use crate::home::annals::{Annals, OpenAnnalsError};
 use crate::home::opencode_db::{Generation, OpenDbError, OpencodeDb};
 use crate::home::opencode_dir::{OpenDirError, OpencodeDir};
+use crate::sync::source::Source;
 
 /// A home could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +18,9 @@ pub enum OpenError {
     /// It is a file, but not a database of OpenCode's.
     #[error(transparent)]
     Db(#[from] OpenDbError),
+    /// It is, or should become, a store of annals.
+    #[error(transparent)]
+    Annals(#[from] OpenAnnalsError),
     /// The name has a scheme that is not known.
     #[error("{url} is not a home: give a path, or a `file:` URL")]
     Scheme {
@@ -24,7 +29,8 @@ pub enum OpenError {
     },
 }
 
-/// Opens a home by its path or `file:` URL: a directory of OpenCode through 1.1, or a database of 1.2 and later.
+/// Opens a home by its path or `file:` URL: a store of annals, a directory of OpenCode through 1.1, or a database of 1.2 and
+/// later.
 ///
 /// ```no_run
 /// let home = annals::open("/home/me/.local/share/opencode/opencode.db")?;
@@ -35,16 +41,37 @@ pub enum OpenError {
 /// ```
 pub fn open(url: &str) -> Result<Box<dyn Write>, OpenError> {
     let path = path_of(url)?;
+    if is_annals(&path) {
+        return Ok(Box::new(Annals::open(&path)?));
+    }
     if is_database(&path) {
         return Ok(Box::new(OpencodeDb::open(&path)?));
     }
     Ok(Box::new(OpencodeDir::open(&path)?))
 }
 
-/// Opens a home, and makes an empty one if there is nothing at its path: a database if it is to end in `.db`, else a
-/// directory. `generation` is for a database.
+/// Opens a home that sync can follow: one of OpenCode's.
+pub fn open_source(url: &str) -> Result<Box<dyn Source>, OpenError> {
+    let path = path_of(url)?;
+    if is_database(&path) {
+        return Ok(Box::new(OpencodeDb::open(&path)?));
+    }
+    Ok(Box::new(OpencodeDir::open(&path)?))
+}
+
+/// Where a user's store is: `annals/annals.db` where other programs keep their data.
+pub fn default_store(xdg_data_home: Option<&Path>, home: Option<&Path>) -> Option<PathBuf> {
+    let data = data_directory(xdg_data_home, home)?;
+    Some(data.parent()?.join("annals").join("annals.db"))
+}
+
+/// Opens a home, and makes an empty one if there is nothing at its path: a store of annals if it is to be called
+/// `annals….db`, a database of OpenCode if it is to end in `.db`, else a directory. `generation` is for a database.
 pub fn open_or_create(url: &str, generation: Generation) -> Result<Box<dyn Write>, OpenError> {
     let path = path_of(url)?;
+    if is_annals(&path) {
+        return Ok(Box::new(Annals::open_or_create(&path)?));
+    }
     if is_database(&path) {
         return Ok(Box::new(OpencodeDb::open_or_create(&path, generation)?));
     }
@@ -68,6 +95,18 @@ pub fn open_all(url: &str) -> Result<Vec<Box<dyn Write>>, OpenError> {
         homes.push(Box::new(OpencodeDir::open(&directory)?));
     }
     Ok(homes)
+}
+
+/// Whether a path is that of a store of annals, or would be. What is OpenCode's is not even asked.
+fn is_annals(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if name.starts_with("opencode") || path.is_dir() {
+        return false;
+    }
+    match path.is_file() {
+        true => Annals::is_one(path),
+        false => name.starts_with("annals") && name.ends_with(".db"),
+    }
 }
 
 /// Whether a path is that of a database, or would be.

@@ -91,6 +91,128 @@ pub(crate) fn list(dir: &Dir, path: &str, mut visit: impl FnMut(&str, EntryKind)
     Ok(())
 }
 
+/// What tells that a file was not written to: when it was last changed in any way, how long it is, and which file it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stamp {
+    /// Nanoseconds since 1970. On Unix the later of the times of the content and of the entry itself, which nobody can
+    /// set back.
+    changed: i64,
+    length: u64,
+    file: u64,
+    /// When the content was written, in nanoseconds since 1970. A copy may keep it.
+    written: i64,
+}
+
+impl Stamp {
+    pub(crate) fn to_bytes(self) -> [u8; 24] {
+        let mut bytes = [0; 24];
+        bytes[..8].copy_from_slice(&self.changed.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.length.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.file.to_le_bytes());
+        bytes
+    }
+
+    /// When the content was written, in milliseconds.
+    pub(crate) fn written(&self) -> i64 {
+        self.written / 1_000_000
+    }
+
+    /// Whether it was changed at an instant, in milliseconds, or later.
+    pub(crate) fn is_since(&self, instant: i64) -> bool {
+        self.changed / 1_000_000 >= instant
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn of(metadata: &cap_std::fs::Metadata) -> Stamp {
+        use cap_std::fs::MetadataExt;
+        let nanoseconds =
+            |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+        let modified = nanoseconds(metadata.mtime(), metadata.mtime_nsec());
+        let changed = nanoseconds(metadata.ctime(), metadata.ctime_nsec());
+        Stamp {
+            changed: modified.max(changed),
+            length: metadata.len(),
+            file: metadata.ino(),
+            written: modified,
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn of(metadata: &cap_std::fs::Metadata) -> Stamp {
+        let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
+        let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        let changed = since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
+        Stamp { changed, length: metadata.len(), file: 0, written: changed }
+    }
+
+    pub(crate) fn of_std(metadata: &std::fs::Metadata) -> Stamp {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            let nanoseconds =
+                |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+            let modified = nanoseconds(metadata.mtime(), metadata.mtime_nsec());
+            let changed = nanoseconds(metadata.ctime(), metadata.ctime_nsec());
+            Stamp {
+                changed: modified.max(changed),
+                length: metadata.len(),
+                file: metadata.ino(),
+                written: modified,
+            }
+        }
+        #[cfg(not(unix))]
+        {
+            let since =
+                metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+            let changed = since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
+            Stamp { changed, length: metadata.len(), file: 0, written: changed }
+        }
+    }
+}
+
+/// Calls `visit` with the entries of a directory as [`list`] does, and with the stamp of each: one system call for an
+/// entry.
+#[cfg(target_os = "linux")]
+pub(crate) fn list_stamps(dir: &Dir, path: &str, mut visit: impl FnMut(&str, Stamp)) -> io::Result<()> {
+    use rustix::fs::{AtFlags, RawDir, StatxFlags, statx};
+    let opened = open_directory(dir, path)?;
+    let mut names = Vec::new();
+    let mut buffer = [const { std::mem::MaybeUninit::uninit() }; 16384];
+    let mut listing = RawDir::new(&opened, &mut buffer);
+    while let Some(entry) = listing.next() {
+        let entry = entry?;
+        if !entry.file_name().to_bytes().starts_with(b".") {
+            names.push(entry.file_name().to_owned());
+        }
+    }
+    let wanted = StatxFlags::MTIME | StatxFlags::CTIME | StatxFlags::SIZE | StatxFlags::INO;
+    for name in names {
+        let Ok(text) = name.to_str() else { continue };
+        // A name from the listing is one piece, so it leads nowhere else.
+        let Ok(found) = statx(&opened, &name, AtFlags::SYMLINK_NOFOLLOW, wanted) else { continue };
+        let nanoseconds = |time: rustix::fs::StatxTimestamp| {
+            time.tv_sec.saturating_mul(1_000_000_000).saturating_add(i64::from(time.tv_nsec))
+        };
+        let written = nanoseconds(found.stx_mtime);
+        let changed = written.max(nanoseconds(found.stx_ctime));
+        visit(text, Stamp { changed, length: found.stx_size, file: found.stx_ino, written });
+    }
+    Ok(())
+}
+
+/// Calls `visit` with the entries of a directory as [`list`] does, and with the stamp of each.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn list_stamps(dir: &Dir, path: &str, mut visit: impl FnMut(&str, Stamp)) -> io::Result<()> {
+    let mut names = Vec::new();
+    list(dir, path, |name, _| names.push(name.to_owned()))?;
+    for name in names {
+        if let Ok(metadata) = dir.symlink_metadata(format!("{path}/{name}")) {
+            visit(&name, Stamp::of(&metadata));
+        }
+    }
+    Ok(())
+}
+
 /// Makes the entries of a directory durable. Elsewhere than on Unix a directory cannot be synced; there the file
 /// system's own journal has to do.
 pub(crate) fn sync_dir(dir: &Dir, path: &str) -> io::Result<()> {

@@ -12,6 +12,7 @@ mod runner {
     mod damage;
     mod database;
     mod database_damage;
+    mod events;
     mod identity;
     mod import;
     mod kit;
@@ -20,6 +21,7 @@ mod runner {
     mod order;
     #[cfg(target_os = "linux")]
     mod powercut;
+    mod sync;
 }
 
 /// A file that no `mod` line names would be tests that never run.

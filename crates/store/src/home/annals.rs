@@ -189,6 +189,14 @@ impl Annals {
         Annals::open(path)
     }
 
+    /// Whether a file is a store. It is read without leaving a trace.
+    pub fn is_one(path: &Path) -> bool {
+        let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let application = sqlite::Connections::to(&file, sqlite::Tolerance::None)
+            .read(|connection| connection.query_row("PRAGMA application_id", [], |row| row.get::<_, i32>(0)));
+        application.is_ok_and(|application| application == file::APPLICATION_ID)
+    }
+
     fn open_with(path: &Path, upgrades: &[&str]) -> Result<Annals, OpenAnnalsError> {
         match std::fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => {}

@@ -8,9 +8,11 @@ mod check;
 mod column;
 mod commit;
 mod diff_file;
+mod events;
 mod read;
 mod salvage;
 mod schema;
+mod survey;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,6 +23,7 @@ use rusqlite::Connection;
 
 use crate::home::ReadError;
 use crate::sqlite::{self, Connections, Tolerance};
+pub use events::{LogRead, Recorded};
 pub use schema::Generation;
 use schema::Schema;
 

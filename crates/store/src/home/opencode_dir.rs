@@ -6,6 +6,7 @@ mod files;
 mod journal;
 mod layout;
 mod read;
+mod survey;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use annals_core::id::Millis;
 use annals_core::lens::{Message, Part, ToolStatus};
-use annals_core::{Document, Key, Usage, stream};
+use annals_core::{Document, Key, Usage};
 use rusqlite::{Connection, Row};
 
 use super::codec::{self, Packed};
@@ -14,8 +14,6 @@ use crate::summary::SessionState;
 pub(crate) struct Prepared {
     pub(super) packed: Packed,
     pub(super) facts: Facts,
-    /// Whether it says of itself that it is not finished.
-    pub(crate) is_open: bool,
     /// Whether it comes from OpenCode's second transcript store.
     pub(super) converted: bool,
 }
@@ -30,12 +28,7 @@ pub(super) enum Facts {
 
 impl Prepared {
     pub(crate) fn new(key: &Key, document: &Document, converted: bool) -> Prepared {
-        Prepared {
-            packed: codec::pack(document.bytes()),
-            facts: Facts::of(key, document),
-            is_open: stream::is_open(key, document),
-            converted,
-        }
+        Prepared { packed: codec::pack(document.bytes()), facts: Facts::of(key, document), converted }
     }
 
     /// When a message was made, as far as it says.

@@ -278,7 +278,7 @@ impl Read for View<'_> {
         let mut quarantined = self.quarantine(Some(&session.id))?;
         let mut pending: VecDeque<(i64, String)> = self.store.read(|connection| {
             match number(connection, 0, Kind::Session, session.id.as_str())? {
-                Some(n) => below(connection, n, Kind::Message).map(VecDeque::from),
+                Some(n) => messages_below(connection, n).map(VecDeque::from),
                 None => Ok(VecDeque::new()),
             }
         })?;
@@ -553,6 +553,33 @@ pub(super) fn below(connection: &Connection, owner: i64, kind: Kind) -> rusqlite
     Ok(found.into_iter().map(|(_, n, id)| (n, id)).collect())
 }
 
+/// The messages of a session in the order of the conversation.
+pub(super) fn messages_below(connection: &Connection, session: i64) -> rusqlite::Result<Vec<(i64, String)>> {
+    let mut found = below(connection, session, Kind::Message)?;
+    if is_by_time(connection, session)? {
+        let mut statement = connection.prepare_cached("SELECT n, made FROM message WHERE session = ?1")?;
+        let made: HashMap<i64, Millis> = statement
+            .query_map([session], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        // Of a message that is gone only its id tells when it was made.
+        let reference = made.values().max().copied().unwrap_or(0);
+        found.sort_by_cached_key(|(n, id)| {
+            let by_id = || MessageId::parse(id).ok()?.moment(reference).map(|moment| moment.millis);
+            (made.get(n).copied().or_else(by_id).unwrap_or(0), id.clone())
+        });
+    }
+    Ok(found)
+}
+
+/// Whether a session comes from a home in which OpenCode orders messages by time.
+fn is_by_time(connection: &Connection, session: i64) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT h.by_time FROM document d JOIN home h ON h.n = d.home WHERE d.n = ?1")?
+        .query_row([session], |row| row.get(0))
+        .optional()
+        .map(|by_time| by_time.unwrap_or(false))
+}
+
 fn is_converted(connection: &Connection, n: i64) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT converted FROM document WHERE n = ?1")?.query_row([n], |row| row.get(0))
 }
@@ -563,9 +590,10 @@ pub(super) fn figures_of_session(
     session: i64,
     want: Want,
 ) -> rusqlite::Result<Vec<Figures>> {
+    let order = if is_by_time(connection, session)? { "m.made, d.id" } else { "d.era, d.id" };
     let sql = format!(
         "SELECT {FIGURES}, m.n, d.converted FROM message m JOIN document d ON d.n = m.n WHERE m.session = ?1 \
-         ORDER BY d.era, d.id"
+         ORDER BY {order}"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([session])?;

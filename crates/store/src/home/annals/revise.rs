@@ -44,6 +44,8 @@ struct Slot {
 struct MessageSlot {
     slot: Slot,
     made: Option<Millis>,
+    /// Whether the message itself is there. Parts of one that is not count for nothing.
+    is_present: bool,
 }
 
 /// A document's latest state.
@@ -214,6 +216,7 @@ impl<'c> Revising<'c> {
             Facts::remove(self.connection, session, known.n)?;
         }
         if let Key::Message(..) = key {
+            self.message = None;
             if known.since == 0 {
                 self.place_parts(known.n, prepared.made())?;
             }
@@ -221,7 +224,7 @@ impl<'c> Revising<'c> {
                 self.touch(session).parts += self.n_parts(known.n)?;
             }
         }
-        let comes_back = matches!(key, Key::Part(..)) && !known.is_present;
+        let comes_back = self.counts(key) && !known.is_present;
         let touched = self.touch(session);
         touched.written += 1;
         touched.parts += i64::from(comes_back);
@@ -248,9 +251,15 @@ impl<'c> Revising<'c> {
         Facts::remove(self.connection, session, known.n)?;
         let hidden = match key {
             Key::Message(..) => self.n_parts(known.n)?,
-            Key::Part(..) => 1,
+            Key::Part(session, message, _) => {
+                let session = self.session_slot(session)?;
+                self.message_slot(session, message)?;
+                i64::from(self.counts(key))
+            }
             _ => 0,
         };
+        // What is known of the message is no longer so.
+        self.message = None;
         let touched = self.touch(session);
         touched.deleted += 1;
         touched.parts -= hidden;
@@ -294,6 +303,53 @@ impl<'c> Revising<'c> {
             None => touched.deleted += 1,
         }
         Ok(n_rows > 0)
+    }
+
+    /// The latest state of a document turns out to have been so for longer: since this revision.
+    pub(crate) fn date_back(&mut self, key: &Key) -> rusqlite::Result<()> {
+        let Some(known) = self.state(key)?.filter(|known| known.is_present && known.home == self.home) else {
+            return Ok(());
+        };
+        let since: Option<Millis> = self
+            .connection
+            .prepare_cached("SELECT time FROM revision WHERE n = ?1")?
+            .query_row([known.since], |row| row.get(0))
+            .optional()?;
+        let last_past: Option<Millis> = self
+            .connection
+            .prepare_cached(
+                "SELECT max(r.time) FROM past p JOIN revision r ON r.n = p.since WHERE p.document = ?1",
+            )?
+            .query_row([known.n], |row| row.get(0))?;
+        if since.is_none_or(|since| since <= self.time) || last_past.is_some_and(|last| last >= self.time) {
+            return Ok(());
+        }
+        let number = self.number()?;
+        self.connection
+            .prepare_cached("UPDATE document SET since = ?2 WHERE n = ?1")?
+            .execute((known.n, number))?;
+        let session = self.session_of(key)?;
+        self.touch(session).written += 1;
+        Ok(())
+    }
+
+    /// Ends what is known of a document of the past only: now it is not there.
+    pub(crate) fn end_past(&mut self, key: &Key) -> rusqlite::Result<()> {
+        let Some(known) = self.state(key)?.filter(|known| known.since == 0) else { return Ok(()) };
+        let number = self.number()?;
+        self.connection
+            .prepare_cached("UPDATE document SET revision = ?2, since = ?2 WHERE n = ?1")?
+            .execute((known.n, number))?;
+        let session = self.session_of(key)?;
+        self.touch(session).deleted += 1;
+        Ok(())
+    }
+
+    /// Notes that something happened to a session that no document shows.
+    pub(crate) fn note(&mut self, session: i64) -> rusqlite::Result<()> {
+        self.number()?;
+        self.touch(session);
+        Ok(())
     }
 
     /// Notes what was touched. Returns the number of the revision, if anything has changed.
@@ -406,7 +462,7 @@ impl<'c> Revising<'c> {
                     .prepare_cached("SELECT made FROM message WHERE session = ?1 AND n = ?2")?
                     .query_row((session.n, known.n), |row| row.get(0))
                     .optional()?;
-                MessageSlot { slot: Slot { n: known.n, is_new: false }, made }
+                MessageSlot { slot: Slot { n: known.n, is_new: false }, made, is_present: known.is_present }
             }
             None => {
                 let n = self.placeholder(session.n, Kind::Message, id.as_str(), id.era(self.time))?;
@@ -415,7 +471,7 @@ impl<'c> Revising<'c> {
                     .values_mut()
                     .filter(|slot| slot.n == session.n)
                     .for_each(|slot| slot.is_new = false);
-                MessageSlot { slot: Slot { n, is_new: true }, made: None }
+                MessageSlot { slot: Slot { n, is_new: true }, made: None, is_present: false }
             }
         };
         self.message = Some((session.n, id.clone(), slot));
@@ -466,12 +522,14 @@ impl<'c> Revising<'c> {
         let session = self.session_of(key)?;
         prepared.facts.store(self.connection, session, n)?;
         if let Key::Message(_, message) = key {
-            let slot = MessageSlot { slot: Slot { n, is_new: true }, made: prepared.made() };
+            let slot =
+                MessageSlot { slot: Slot { n, is_new: true }, made: prepared.made(), is_present: true };
             self.message = Some((session, message.clone(), slot));
         }
+        let is_counted = self.counts(key);
         let touched = self.touch(session);
         touched.written += 1;
-        touched.parts += i64::from(matches!(key, Key::Part(..)));
+        touched.parts += i64::from(is_counted);
         Ok(n)
     }
 
@@ -484,6 +542,11 @@ impl<'c> Revising<'c> {
                 .execute((known.n, home, known.hash))?;
         }
         Ok(())
+    }
+
+    /// Whether a document is a part of a message that is there. Its message was looked up just before.
+    fn counts(&self, key: &Key) -> bool {
+        matches!(key, Key::Part(..)) && self.message.as_ref().is_some_and(|(_, _, slot)| slot.is_present)
     }
 
     /// The latest state becomes one of the past.

@@ -7,12 +7,14 @@ CREATE TABLE meta (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
 -- What documents are compressed with (zstd).
 CREATE TABLE dictionary (id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
 
--- The homes that were synced, and what was seen of them as a whole.
+-- The homes that were synced, and what was seen of them as a whole. `by_time`: OpenCode orders messages there by (time, id),
+-- as it does in databases, and not by (era, id), as it does in files.
 CREATE TABLE home (
-  n      INTEGER PRIMARY KEY,
-  url    TEXT NOT NULL UNIQUE,
-  stamp  BLOB,
-  synced INTEGER
+  n       INTEGER PRIMARY KEY,
+  url     TEXT NOT NULL UNIQUE,
+  by_time INTEGER NOT NULL,
+  stamp   BLOB,
+  synced  INTEGER
 );
 
 -- Committed transactions. They are ordered by (time, n): what was learnt later about earlier times has a high number and
@@ -27,7 +29,8 @@ CREATE INDEX revision_time ON revision (time);
 
 -- Every document there is or was, in its latest state. `kind`: 1 project, 2 session, 3 message, 4 part, 5 todo list, 6
 -- diff, 7 share, 8 share before 1.0.144. `owner` is the message of a part, the session of a message and of what stands
--- beside a session, 0 of sessions and projects. Sorted by (era, id) is the order of the conversation. No `data`: deleted,
+-- beside a session, 0 of sessions and projects. Sorted by (era, id) is the order of the conversation, unless the session's
+-- home has it by time. No `data`: deleted,
 -- or never seen itself but named by others. `form` of `data`: 0 the text itself, otherwise zstd with that dictionary.
 CREATE TABLE document (
   n         INTEGER PRIMARY KEY,

@@ -1,1 +1,503 @@
-//! What sync notes in the store.
+//! What sync notes in the store: homes, where sessions come from, how far each look went.
+
+use std::collections::{HashMap, HashSet};
+
+use annals_core::id::{MessageId, Millis, PartId, SessionId};
+use annals_core::{Document, Key, arrange};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::Annals;
+use super::codec::{self, Hash};
+use super::derived;
+use super::facts::Prepared;
+use super::kind::Kind;
+use super::read::{below, number};
+use super::revise::{Revising, State, state};
+use crate::home::{Quarantined, ReadError};
+
+/// How deep a look at a session went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Depth {
+    /// Session and messages; parts were counted.
+    Messages = 1,
+    /// Everything.
+    Parts = 2,
+}
+
+/// A home as the store knows it.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownHome {
+    pub(crate) n: i64,
+    pub(crate) stamp: Vec<u8>,
+}
+
+/// What is known of a session in a home.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    pub(crate) session: i64,
+    pub(crate) updated: Millis,
+    pub(crate) stamp: Vec<u8>,
+    pub(crate) looked: Millis,
+    pub(crate) settled: bool,
+    pub(crate) depth: Depth,
+    pub(crate) events: Option<i64>,
+    pub(crate) is_gone: bool,
+    /// Whether something of it could not be read.
+    pub(crate) has_unreadable: bool,
+}
+
+/// A change that a look found.
+#[derive(Debug)]
+pub(crate) enum Finding {
+    /// A document is new or has changed.
+    Put(Key, Document, Box<Prepared>),
+    /// A document is gone.
+    Delete(Key),
+    /// The home has another form of the same document; the store keeps the one it has.
+    Same(Key, Hash),
+    /// The home has a document in an older state than the store.
+    Older(Key, Box<Prepared>),
+}
+
+/// How a look at a session ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) stamp: Vec<u8>,
+    pub(crate) place: String,
+    pub(crate) updated: Millis,
+    pub(crate) looked: Millis,
+    pub(crate) settled: bool,
+    pub(crate) depth: Depth,
+    /// Parts that were counted and not read.
+    pub(crate) awaited: usize,
+    pub(crate) quarantined: Vec<Quarantined>,
+    /// Whether the look covered everything, so that what it did not find unreadable is readable.
+    pub(crate) is_whole: bool,
+}
+
+impl Annals {
+    pub(crate) fn known_home(&self, url: &str) -> Result<Option<KnownHome>, ReadError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT n, stamp FROM home WHERE url = ?1")?
+                .query_row([url], |row| {
+                    Ok(KnownHome { n: row.get(0)?, stamp: row.get::<_, Option<_>>(1)?.unwrap_or_default() })
+                })
+                .optional()
+        })
+    }
+
+    /// Everything known of the sessions of a home.
+    pub(crate) fn origins(&self, home: i64) -> Result<HashMap<SessionId, Origin>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT d.id, o.session, o.updated, o.stamp, o.looked, o.settled, o.stage, o.events, o.gone IS NOT NULL \
+                 FROM origin o JOIN document d ON d.n = o.session WHERE o.home = ?1",
+            )?;
+            let mut unreadable =
+                connection.prepare_cached("SELECT DISTINCT session FROM quarantine WHERE home = ?1 AND session NOTNULL")?;
+            let unreadable: HashSet<String> =
+                unreadable.query_map([home], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+            let mut rows = statement.query([home])?;
+            let mut origins = HashMap::new();
+            while let Some(row) = rows.next()? {
+                let Ok(id) = SessionId::parse(row.get_ref(0)?.as_str()?) else { continue };
+                let depth = if row.get::<_, i64>(6)? >= 2 { Depth::Parts } else { Depth::Messages };
+                let origin = Origin {
+                    session: row.get(1)?,
+                    updated: row.get(2)?,
+                    stamp: row.get::<_, Option<_>>(3)?.unwrap_or_default(),
+                    looked: row.get(4)?,
+                    settled: row.get(5)?,
+                    depth,
+                    events: row.get(7)?,
+                    is_gone: row.get(8)?,
+                    has_unreadable: unreadable.contains(id.as_str()),
+                };
+                origins.insert(id, origin);
+            }
+            Ok(origins)
+        })
+    }
+
+    /// Whether an answer or a call of a session has not ended, as far as the store knows.
+    pub(crate) fn is_open(&self, session: i64) -> Result<bool, ReadError> {
+        self.read(|connection| {
+            let answers = "SELECT 1 FROM message WHERE session = ?1 AND role = 2 AND state = 3";
+            let calls = "SELECT 1 FROM call WHERE session = ?1 AND ms IS NULL AND NOT failed";
+            Ok(connection.prepare_cached(answers)?.exists([session])?
+                || connection.prepare_cached(calls)?.exists([session])?)
+        })
+    }
+
+    /// The sessions that were forgotten.
+    pub(crate) fn forgotten(&self) -> Result<HashSet<Vec<u8>>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached("SELECT hash FROM forgotten")?;
+            let hashes = statement.query_map([], |row| row.get(0))?;
+            hashes.collect()
+        })
+    }
+
+    /// The number of a session, if the store has a place for it.
+    pub(crate) fn document_number(&self, session: &SessionId) -> Result<Option<i64>, ReadError> {
+        self.read(|connection| number(connection, 0, Kind::Session, session.as_str()))
+    }
+
+    /// When a session was last used in other homes that still have it.
+    pub(crate) fn used_elsewhere(&self, session: &SessionId, home: i64) -> Result<Option<Millis>, ReadError> {
+        self.read(|connection| {
+            let Some(n) = number(connection, 0, Kind::Session, session.as_str())? else { return Ok(None) };
+            connection
+                .prepare_cached(
+                    "SELECT max(updated) FROM origin WHERE session = ?1 AND home <> ?2 AND gone IS NULL",
+                )?
+                .query_row((n, home), |row| row.get(0))
+        })
+    }
+}
+
+/// What a home says, held against what the store has. Nothing is written here.
+pub(crate) struct Comparing<'s> {
+    pub(crate) store: &'s Annals,
+    pub(crate) session: SessionId,
+    pub(crate) home: i64,
+    /// Whether the home's state is the one that counts. If not, what differs is older.
+    pub(crate) is_latest: bool,
+    /// Whether the store has nothing of the session yet.
+    pub(crate) is_new: bool,
+}
+
+impl Comparing<'_> {
+    /// Compares a document. None if there is nothing to do about it.
+    pub(crate) fn document(
+        &self,
+        key: Key,
+        document: Document,
+        converted: bool,
+    ) -> Result<Option<Finding>, ReadError> {
+        let put = |key: Key, document: Document| {
+            let prepared = Box::new(Prepared::new(&key, &document, converted));
+            Some(Finding::Put(key, document, prepared))
+        };
+        if self.is_new {
+            return Ok(put(key, document));
+        }
+        let hash = Hash::of(document.bytes());
+        let known = self.store.read(|connection| self.known(connection, &key, hash, &document))?;
+        Ok(match known {
+            Known::Unchanged => None,
+            Known::Same => Some(Finding::Same(key, hash)),
+            Known::Differs if self.is_latest => put(key, document),
+            Known::Differs => {
+                let prepared = Box::new(Prepared::new(&key, &document, converted));
+                Some(Finding::Older(key, prepared))
+            }
+        })
+    }
+
+    fn known(
+        &self,
+        connection: &Connection,
+        key: &Key,
+        hash: Hash,
+        document: &Document,
+    ) -> rusqlite::Result<Known> {
+        let Some(state) = state_of(connection, key)? else { return Ok(Known::Differs) };
+        if state.home == Some(self.home) || state.hash == Some(hash) {
+            let is_same = state.hash == Some(hash) && !state.is_elsewhere(key);
+            return Ok(if is_same { Known::Unchanged } else { Known::Differs });
+        }
+        // What the home said when it was last looked at was dealt with then.
+        let source: Option<Option<Vec<u8>>> = connection
+            .prepare_cached("SELECT hash FROM source WHERE document = ?1 AND home = ?2")?
+            .query_row((state.n, self.home), |row| row.get(0))
+            .optional()?;
+        if source.flatten().and_then(|bytes| Hash::read(&bytes)) == Some(hash) {
+            return Ok(Known::Unchanged);
+        }
+        if let Some(ours) = text_of(connection, &state)?
+            && arrange::is_same(key, &ours, document)
+        {
+            return Ok(Known::Same);
+        }
+        Ok(Known::Differs)
+    }
+
+    /// The parts of a message that came from this home and are not there any more.
+    pub(crate) fn lost_parts(
+        &self,
+        message: &MessageId,
+        present: &HashSet<PartId>,
+    ) -> Result<Vec<Finding>, ReadError> {
+        if self.is_new || !self.is_latest {
+            return Ok(Vec::new());
+        }
+        self.store.read(|connection| {
+            let Some(session) = number(connection, 0, Kind::Session, self.session.as_str())? else {
+                return Ok(Vec::new());
+            };
+            let Some(n) = number(connection, session, Kind::Message, message.as_str())? else {
+                return Ok(Vec::new());
+            };
+            let mut lost = Vec::new();
+            for (part, id) in below(connection, n, Kind::Part)? {
+                let Ok(id) = PartId::parse(&id) else { continue };
+                if !present.contains(&id) && self.is_from_here(connection, part)? {
+                    lost.push(Finding::Delete(Key::Part(self.session.clone(), message.clone(), id)));
+                }
+            }
+            Ok(lost)
+        })
+    }
+
+    /// The messages that came from this home and are not there any more.
+    pub(crate) fn lost_messages(&self, present: &HashSet<MessageId>) -> Result<Vec<Finding>, ReadError> {
+        if self.is_new || !self.is_latest {
+            return Ok(Vec::new());
+        }
+        self.store.read(|connection| {
+            let Some(session) = number(connection, 0, Kind::Session, self.session.as_str())? else {
+                return Ok(Vec::new());
+            };
+            let mut lost = Vec::new();
+            for (message, id) in below(connection, session, Kind::Message)? {
+                let Ok(id) = MessageId::parse(&id) else { continue };
+                if !present.contains(&id) && self.is_from_here(connection, message)? {
+                    lost.push(Finding::Delete(Key::Message(self.session.clone(), id)));
+                }
+            }
+            Ok(lost)
+        })
+    }
+
+    /// What stood beside the session in this home and does not any more.
+    pub(crate) fn lost_beside(&self, present: &[Key]) -> Result<Vec<Finding>, ReadError> {
+        if self.is_new || !self.is_latest {
+            return Ok(Vec::new());
+        }
+        let mut lost = Vec::new();
+        let id = &self.session;
+        for key in [
+            Key::Todo(id.clone()),
+            Key::Diff(id.clone()),
+            Key::Share(id.clone()),
+            Key::LegacyShare(id.clone()),
+        ] {
+            let is_lost = !present.contains(&key)
+                && self.store.read(|connection| {
+                    let state = state_of(connection, &key)?;
+                    Ok(state.is_some_and(|state| state.is_present && state.home == Some(self.home)))
+                })?;
+            if is_lost {
+                lost.push(Finding::Delete(key));
+            }
+        }
+        Ok(lost)
+    }
+
+    fn is_from_here(&self, connection: &Connection, n: i64) -> rusqlite::Result<bool> {
+        connection
+            .prepare_cached("SELECT 1 FROM document WHERE n = ?1 AND home = ?2 AND hash IS NOT NULL")?
+            .exists((n, self.home))
+    }
+}
+
+enum Known {
+    Unchanged,
+    Same,
+    Differs,
+}
+
+/// The latest state of the document with a key.
+fn state_of(connection: &Connection, key: &Key) -> rusqlite::Result<Option<State>> {
+    let session = match key {
+        Key::Project(id) => return state(connection, 0, Kind::Project, id.as_str()),
+        Key::Session(_, id) => return state(connection, 0, Kind::Session, id.as_str()),
+        key => key.session(),
+    };
+    let Some(session) = session else { return Ok(None) };
+    let Some(session) = number(connection, 0, Kind::Session, session.as_str())? else { return Ok(None) };
+    match key {
+        Key::Message(_, id) => state(connection, session, Kind::Message, id.as_str()),
+        Key::Part(_, message, id) => match number(connection, session, Kind::Message, message.as_str())? {
+            Some(message) => state(connection, message, Kind::Part, id.as_str()),
+            None => Ok(None),
+        },
+        key => state(connection, session, Kind::of(key), ""),
+    }
+}
+
+fn text_of(connection: &Connection, state: &State) -> rusqlite::Result<Option<Document>> {
+    let Some(hash) = state.hash else { return Ok(None) };
+    let text = connection.prepare_cached("SELECT form, size, data FROM document WHERE n = ?1")?.query_row(
+        [state.n],
+        |row| {
+            let bytes = row.get_ref(2)?.as_bytes_or_null()?.unwrap_or_default();
+            Ok(codec::unpack(row.get(0)?, row.get(1)?, bytes, hash).ok())
+        },
+    )?;
+    Ok(text.and_then(|text| Document::parse(text).ok()))
+}
+
+/// The number of a home, given to it now if it has none.
+pub(crate) fn home_number(connection: &Connection, url: &str, by_time: bool) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("INSERT OR IGNORE INTO home (url, by_time) VALUES (?1, ?2)")?
+        .execute((url, by_time))?;
+    connection.prepare_cached("SELECT n FROM home WHERE url = ?1")?.query_row([url], |row| row.get(0))
+}
+
+/// Notes evidence of the state of a whole home, and when that was.
+pub(crate) fn note_home(
+    connection: &Connection,
+    home: i64,
+    stamp: &[u8],
+    now: Millis,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE home SET stamp = ?2, synced = ?3 WHERE n = ?1")?
+        .execute((home, stamp, now))
+        .map(drop)
+}
+
+/// When a session was last looked at in a home.
+pub(crate) fn looked(connection: &Connection, session: i64, home: i64) -> rusqlite::Result<Option<Millis>> {
+    connection
+        .prepare_cached("SELECT looked FROM origin WHERE session = ?1 AND home = ?2")?
+        .query_row((session, home), |row| row.get(0))
+        .optional()
+}
+
+/// Moves the cursor of a session: what was found is in the same transaction.
+pub(crate) fn note_look(
+    connection: &Connection,
+    session: i64,
+    id: &SessionId,
+    home: i64,
+    ended: &Ended,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO origin (session, home, place, updated, stamp, looked, settled, stage) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET place = ?3, updated = ?4, stamp = ?5, \
+             looked = ?6, settled = ?7, stage = max(stage, ?8), gone = NULL",
+        )?
+        .execute((
+            session,
+            home,
+            &ended.place,
+            ended.updated,
+            &ended.stamp,
+            ended.looked,
+            ended.settled,
+            ended.depth as i64,
+        ))?;
+    connection
+        .prepare_cached("UPDATE session SET awaited = ?2 WHERE n = ?1 AND (awaited <> ?2)")?
+        .execute((session, ended.awaited))?;
+    if ended.is_whole {
+        connection
+            .prepare_cached("DELETE FROM quarantine WHERE home = ?1 AND session = ?2")?
+            .execute((home, id.as_str()))?;
+    }
+    note_quarantine(connection, home, &ended.quarantined, ended.looked)
+}
+
+pub(crate) fn note_quarantine(
+    connection: &Connection,
+    home: i64,
+    quarantined: &[Quarantined],
+    now: Millis,
+) -> rusqlite::Result<()> {
+    for problem in quarantined {
+        connection
+            .prepare_cached(
+                "INSERT INTO quarantine (home, place, reason, session, since) VALUES (?1, ?2, ?3, ?4, ?5) \
+                 ON CONFLICT DO UPDATE SET reason = ?3, session = ?4",
+            )?
+            .execute((
+                home,
+                &problem.place,
+                problem.reason.to_string(),
+                problem.session.as_ref().map(SessionId::as_str),
+                now,
+            ))?;
+    }
+    Ok(())
+}
+
+/// Notes that a session is not where it was. What was taken from it stays.
+pub(crate) fn note_gone(
+    connection: &Connection,
+    revising: &mut Revising<'_>,
+    session: i64,
+    home: i64,
+    now: Millis,
+) -> rusqlite::Result<()> {
+    revising.note(session)?;
+    connection
+        .prepare_cached("UPDATE origin SET gone = ?3, stamp = NULL WHERE session = ?1 AND home = ?2")?
+        .execute((session, home, now))
+        .map(drop)
+}
+
+/// Notes how far OpenCode's log of a session was read.
+pub(crate) fn note_events(
+    connection: &Connection,
+    session: i64,
+    home: i64,
+    reached: Option<i64>,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE origin SET events = ?3 WHERE session = ?1 AND home = ?2")?
+        .execute((session, home, reached))
+        .map(drop)
+}
+
+/// Makes the changes that a look found.
+pub(crate) fn apply(
+    connection: &Connection,
+    revising: &mut Revising<'_>,
+    home: i64,
+    updated: Millis,
+    finding: Finding,
+) -> rusqlite::Result<bool> {
+    match finding {
+        Finding::Put(key, document, prepared) => {
+            let put = revising.put(&key, &prepared, &document)?;
+            Ok(put == super::revise::Put::Written)
+        }
+        Finding::Delete(key) => revising.delete(&key),
+        Finding::Same(key, hash) => {
+            if let Some(state) = revising.state(&key)? {
+                connection
+                    .prepare_cached(
+                        "INSERT OR REPLACE INTO source (document, home, hash) VALUES (?1, ?2, ?3)",
+                    )?
+                    .execute((state.n, home, hash))?;
+            }
+            Ok(false)
+        }
+        Finding::Older(key, prepared) => {
+            let mut earlier =
+                Revising::of_the_past(connection, updated, "an older state in another home", home);
+            earlier.put_past(&key, Some(&prepared))?;
+            earlier.finish()?;
+            revising.end_past(&key)?;
+            if let Some(state) = revising.state(&key)? {
+                connection
+                    .prepare_cached(
+                        "INSERT OR REPLACE INTO source (document, home, hash) VALUES (?1, ?2, ?3)",
+                    )?
+                    .execute((state.n, home, prepared.packed.hash))?;
+            }
+            Ok(true)
+        }
+    }
+}
+
+/// Adds up the numbers of what was changed.
+pub(crate) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
+    derived::refresh(connection)
+}

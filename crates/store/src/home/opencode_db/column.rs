@@ -4,7 +4,7 @@
 //! columns in the order of the rebuilt object, with the place of each in it.
 
 use annals_core::Document;
-use annals_core::json::{JsWriter, Kind as JsonKind, Node, Style, Text};
+use annals_core::json::{JsWriter, JsonError, Kind as JsonKind, Node, Style, Text};
 use rusqlite::types::{Value, ValueRef};
 
 /// A column, and where its value stands in the object.
@@ -112,6 +112,34 @@ pub(super) fn write_object(
             }
         });
     }
+    write_values(writer, columns, values);
+    Ok(())
+}
+
+/// The object that a row would stand for after another object was written into it, column by column. What that one says
+/// nothing of stays as it was before, what it says is null goes away, and what no column holds is left out.
+pub(super) fn written(
+    columns: &[&Column],
+    before: Option<&Document>,
+    object: Node<'_>,
+) -> Result<Document, JsonError> {
+    let values = columns.iter().map(|column| {
+        // A null stands for everything below it.
+        let said = column.path.iter().try_fold(object, |node, name| match node.is_null() {
+            true => Some(node),
+            false => node.get(name),
+        });
+        let node = said.or_else(|| before?.root().at(column.path));
+        let value = node.map_or(Value::Null, |node| column_value(column, node));
+        column_json(column, ValueRef::from(&value)).unwrap_or_default()
+    });
+    let mut writer = JsWriter::new(Style::Compact, 0);
+    write_values(&mut writer, columns, values.collect());
+    Document::parse(writer.finish())
+}
+
+/// Writes the object of the columns that have values.
+fn write_values(writer: &mut JsWriter, columns: &[&Column], mut values: Vec<Option<String>>) {
     let has_summary = columns
         .iter()
         .zip(&values)
@@ -129,7 +157,6 @@ pub(super) fn write_object(
         .filter_map(|(column, value)| Some((column.path, value.as_deref()?)))
         .collect();
     write_members(writer, &present, 0);
-    Ok(())
 }
 
 /// Writes an object from values at paths; those below one member stand side by side.

@@ -1,0 +1,238 @@
+//! What to search for: the query language.
+//!
+//! ```text
+//! parse error              both words, anywhere in the text
+//! "parse error"            side by side
+//! pars*                    words that begin so
+//! parse OR lex             either; AND binds closer and may be left out
+//! parse -test              not the second; also NOT test
+//! (parse OR lex) error     grouped
+//! tool:bash -role:user     only there, not there
+//! ```
+//!
+//! A word that is made of several, such as `src/main.rs` or `foo::bar`, is searched as a phrase of them; a compound such
+//! as `getUserName` also as one word. What looks like a filter and is none (`https://…`) is text.
+
+mod error;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub use error::{QueryError, QueryErrorKind};
+pub use parse::parse;
+
+use super::highlight::HighlightTerms;
+use super::token::{self, Tokens};
+
+/// What a text must have to be found.
+///
+/// [`parse`] gives it in its simplest form: no `All` directly in an `All`, no `Any` in an `Any`, no `Not` in a `Not`, and
+/// two items at least in `All` and `Any`. A `Not` stands only in an `All`, beside something that is none: no part of a
+/// query only excludes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Query {
+    /// All of these.
+    All(Vec<Query>),
+    /// One of these.
+    Any(Vec<Query>),
+    /// Not this.
+    Not(Box<Query>),
+    /// These words.
+    Words(Words),
+    /// A property that is no text.
+    Filter(Filter),
+}
+
+impl Query {
+    /// What to point out in a text that was found: all that is searched for and not excluded.
+    pub fn highlights(&self) -> HighlightTerms {
+        let mut matches = Vec::new();
+        self.collect(&mut matches);
+        HighlightTerms::new(&matches)
+    }
+
+    fn collect(&self, matches: &mut Vec<Match>) {
+        match self {
+            Query::All(items) | Query::Any(items) => items.iter().for_each(|item| item.collect(matches)),
+            Query::Words(words) => matches.extend(words.matches()),
+            Query::Not(_) | Query::Filter(_) => {}
+        }
+    }
+}
+
+/// A word, a phrase, or the beginning of either, as it was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words {
+    /// Without quotation marks and star. There is no quotation mark in it and at least one token.
+    source: String,
+    is_prefix: bool,
+}
+
+impl Words {
+    /// What was typed, without quotation marks and star.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether the last word is only the beginning of one.
+    pub fn is_prefix(&self) -> bool {
+        self.is_prefix
+    }
+
+    /// How an index finds them: by any one of these, of which there are one or two.
+    pub fn matches(&self) -> Vec<Match> {
+        let mut words: Vec<String> = Vec::new();
+        // A compound is in an index as a whole, too, which stands with its first piece. In a longer phrase only its pieces
+        // have neighbours.
+        let mut whole = None;
+        let (mut first_to, mut last_to) = (0, 0);
+        let mut tokens = Tokens::new(&self.source);
+        while tokens.advance() {
+            let token = tokens.token();
+            if token.position < words.len() {
+                let popped = words.pop();
+                whole = whole.or(popped.filter(|_| words.is_empty()));
+            } else if words.is_empty() {
+                first_to = token.to;
+            }
+            last_to = token.to;
+            words.push(token.text.to_owned());
+        }
+        let whole = whole.filter(|_| last_to <= first_to).map(|whole| vec![whole]);
+        whole.into_iter().chain([words]).map(|words| self.one(words)).collect()
+    }
+
+    fn one(&self, mut words: Vec<String>) -> Match {
+        match (words.len(), self.is_prefix) {
+            (0 | 1, false) => Match::Term(words.pop().unwrap_or_default()),
+            (0 | 1, true) => Match::Prefix(words.pop().unwrap_or_default()),
+            (_, false) => Match::Phrase(words),
+            (_, true) => Match::PhrasePrefix(words),
+        }
+    }
+
+    /// Whether it can be written without quotation marks and still be what it is.
+    fn is_plain(&self) -> bool {
+        let is_special = |c: char| parse::ends_word(c) || c == '*';
+        !self.source.contains(is_special)
+            && !self.source.starts_with('-')
+            && !matches!(self.source.as_str(), "AND" | "OR" | "NOT")
+            && self.source.split_once(':').is_none_or(|(name, _)| Field::named(name).is_none())
+            && (!self.is_prefix || self.source.ends_with(token::is_word))
+    }
+}
+
+/// A way to find words in an index of tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Match {
+    /// This token.
+    Term(String),
+    /// A token that begins so.
+    Prefix(String),
+    /// These tokens at consecutive positions; at least two.
+    Phrase(Vec<String>),
+    /// The same, the last being the beginning of one.
+    PhrasePrefix(Vec<String>),
+}
+
+/// A property that a search is narrowed by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter {
+    /// Which property.
+    pub field: Field,
+    /// What it must be, as it was typed: never empty. What a time or a directory means is for others to say.
+    pub value: String,
+}
+
+/// The properties that a search can be narrowed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// Who said it: `role:user`.
+    Role,
+    /// Name of the tool: `tool:bash`.
+    Tool,
+    /// Type of the part: `type:reasoning`.
+    Type,
+    /// The agent: `agent:build`.
+    Agent,
+    /// The model: `model:claude`.
+    Model,
+    /// The project: `project:shop`.
+    Project,
+    /// The directory of the session: `dir:/path`.
+    Directory,
+    /// No earlier than this: `since:7d`.
+    Since,
+    /// Earlier than this: `until:2026-01-01`.
+    Until,
+}
+
+impl Field {
+    /// All of them.
+    pub const ALL: [Field; 9] = [
+        Field::Role,
+        Field::Tool,
+        Field::Type,
+        Field::Agent,
+        Field::Model,
+        Field::Project,
+        Field::Directory,
+        Field::Since,
+        Field::Until,
+    ];
+
+    /// Its name in a query.
+    pub fn name(self) -> &'static str {
+        match self {
+            Field::Role => "role",
+            Field::Tool => "tool",
+            Field::Type => "type",
+            Field::Agent => "agent",
+            Field::Model => "model",
+            Field::Project => "project",
+            Field::Directory => "dir",
+            Field::Since => "since",
+            Field::Until => "until",
+        }
+    }
+
+    /// The field with this name.
+    pub fn named(name: &str) -> Option<Field> {
+        Field::ALL.into_iter().find(|field| field.name() == name)
+    }
+}
+
+/// As it can be parsed again.
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Query::All(items) => items.iter().enumerate().try_for_each(|(at, item)| {
+                f.write_str(if at > 0 { " " } else { "" })?;
+                if let Query::Any(_) = item { write!(f, "({item})") } else { write!(f, "{item}") }
+            }),
+            Query::Any(items) => items.iter().enumerate().try_for_each(|(at, item)| {
+                f.write_str(if at > 0 { " OR " } else { "" })?;
+                write!(f, "{item}")
+            }),
+            Query::Not(item) => match **item {
+                Query::All(_) | Query::Any(_) => write!(f, "-({item})"),
+                _ => write!(f, "-{item}"),
+            },
+            Query::Words(words) => {
+                let star = if words.is_prefix { "*" } else { "" };
+                let source = &words.source;
+                if words.is_plain() { write!(f, "{source}{star}") } else { write!(f, "\"{source}\"{star}") }
+            }
+            Query::Filter(Filter { field, value }) => {
+                let name = field.name();
+                if value.contains(parse::ends_word) {
+                    write!(f, "{name}:\"{value}\"")
+                } else {
+                    write!(f, "{name}:{value}")
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The piece of a text that shows why it was found.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::ops::{ControlFlow, Range};
+
+use super::highlight::{HighlightTerms, Hit};
+use super::text::searchable;
+use super::token;
+use crate::{Document, Key};
+
+/// A piece of a text in one line: runs of white space are one space, and nothing in it commands a terminal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snippet {
+    /// The piece.
+    pub text: String,
+    /// Where in it the words stand that were searched for, in bytes; sorted, and none touches another.
+    pub highlights: Vec<Range<usize>>,
+    /// Whether there is text before the piece.
+    pub is_cut_before: bool,
+    /// Whether there is text after it.
+    pub is_cut_after: bool,
+    /// How many different terms are in it.
+    pub distinct: usize,
+    /// How often any of them is in it.
+    pub hits: usize,
+}
+
+/// More of a text than this is not looked at.
+const MAX_BYTES: usize = 4 << 20;
+
+/// No snippet is wider.
+const MAX_WIDTH: usize = 100_000;
+
+/// The piece of a text, about `width` characters of it, that has most of the terms in it. Among such pieces it is the one
+/// with most hits, and among those the first. Where there are none it is the beginning.
+///
+/// ```
+/// use annals_core::search::{query, snippet};
+///
+/// let terms = query::parse("user")?.highlights();
+/// let found = snippet("It begins.\n\nThen it calls getUserName and ends. There is more.", &terms, 30);
+/// assert_eq!(found.text, "calls getUserName and ends.");
+/// assert_eq!(&found.text[found.highlights[0].clone()], "User");
+/// # Ok::<(), query::QueryError>(())
+/// ```
+pub fn snippet(text: &str, terms: &HighlightTerms, width: usize) -> Snippet {
+    let width = width.clamp(1, MAX_WIDTH);
+    let looked_at = &text[..text.floor_char_boundary(MAX_BYTES)];
+    let best = densest(looked_at, terms, width);
+    let shown = around(looked_at, &best.range, width);
+    let hits = hits_within(looked_at, terms, &shown);
+    let (line, highlights) = in_one_line(looked_at, &shown, &hits);
+    Snippet {
+        text: line,
+        highlights,
+        is_cut_before: text[..shown.start].contains(is_visible),
+        is_cut_after: text[shown.end..].contains(is_visible),
+        distinct: best.distinct,
+        hits: best.hits,
+    }
+}
+
+/// The snippet of the searchable string of a document that has most of the terms in it; none if it has no such string.
+pub fn of_document(key: &Key, document: &Document, terms: &HighlightTerms, width: usize) -> Option<Snippet> {
+    let mut best: Option<Snippet> = None;
+    searchable(key, document, &mut |text| {
+        let other = snippet(text, terms, width);
+        if best.as_ref().is_none_or(|best| (best.distinct, best.hits) < (other.distinct, other.hits)) {
+            best = Some(other);
+        }
+    });
+    best
+}
+
+/// A stretch of text from the beginning of its first hit to the end of its last.
+#[derive(Default)]
+struct Stretch {
+    range: Range<usize>,
+    distinct: usize,
+    hits: usize,
+}
+
+/// The best stretch that is no wider than `width`.
+fn densest(text: &str, terms: &HighlightTerms, width: usize) -> Stretch {
+    let mut best = Stretch::default();
+    // The hits of the stretch that ends here, with the columns they begin at, and how many each term has.
+    let mut stretch: VecDeque<(usize, Hit)> = VecDeque::new();
+    let mut counts = vec![0_usize; terms.len()];
+    let mut distinct = 0;
+    // Not always the end of the last hit: the whole of a compound comes before its pieces.
+    let mut to = 0;
+    let mut ruler = Ruler::default();
+    let _ = terms.hits(text, &mut |hit| {
+        let column = ruler.column(text, hit.from);
+        let end = column + text[hit.from..hit.to].chars().count();
+        to = to.max(hit.to);
+        stretch.push_back((column, hit));
+        distinct += usize::from(counts[hit.number] == 0);
+        counts[hit.number] += 1;
+        while stretch.len() > 1
+            && let Some((_, first)) = stretch.pop_front_if(|(column, _)| end - *column > width)
+        {
+            counts[first.number] -= 1;
+            distinct -= usize::from(counts[first.number] == 0);
+        }
+        if (best.distinct, best.hits) < (distinct, stretch.len()) {
+            let from = stretch.front().map_or(hit.from, |(_, first)| first.from);
+            best = Stretch { range: from..to, distinct, hits: stretch.len() };
+        }
+        ControlFlow::Continue(())
+    });
+    best
+}
+
+/// What to show of a text: a stretch of it and about as much on either side as fits in `width`, from word to word.
+fn around(text: &str, stretch: &Range<usize>, width: usize) -> Range<usize> {
+    let columns = |from: usize, to: usize| Ruler { at: from, ..Ruler::default() }.column(text, to);
+    let spare = width.saturating_sub(columns(stretch.start, stretch.end));
+    let mut start = whole_words_from(text, back(text, stretch.start, spare / 2).0, stretch.start);
+    // What is not needed on one side can be used on the other.
+    let (end, after) = forward(text, stretch.end, spare.saturating_sub(columns(start, stretch.start)));
+    if end == text.len() {
+        start = whole_words_from(text, back(text, stretch.start, spare - after).0, stretch.start);
+    }
+    start..whole_words_to(text, end, stretch.end)
+}
+
+/// Where the first whole word after `start` begins, if that is before `limit`.
+fn whole_words_from(text: &str, start: usize, limit: usize) -> usize {
+    let between = &text[start..limit];
+    let after = |cut: usize| start + between.ceil_char_boundary(cut + 1);
+    if text[..start].ends_with(is_visible)
+        && let Some(space) = between.find(|c| !is_visible(c))
+    {
+        return after(space);
+    }
+    if text[..start].ends_with(token::is_word)
+        && let Some(separator) = between.find(|c| !token::is_word(c))
+    {
+        return after(separator);
+    }
+    start
+}
+
+/// Where the last whole word before `end` ends, if that is after `limit`.
+fn whole_words_to(text: &str, end: usize, limit: usize) -> usize {
+    let between = &text[limit..end];
+    if text[end..].starts_with(is_visible)
+        && let Some(space) = between.rfind(|c| !is_visible(c))
+    {
+        return limit + space;
+    }
+    if text[end..].starts_with(token::is_word)
+        && let Some(separator) = between.rfind(|c| !token::is_word(c))
+    {
+        return limit + between.ceil_char_boundary(separator + 1);
+    }
+    end
+}
+
+/// Where the hits in a piece of a text are, those that touch as one.
+fn hits_within(text: &str, terms: &HighlightTerms, shown: &Range<usize>) -> Vec<Range<usize>> {
+    let mut merged: Vec<Range<usize>> = Vec::new();
+    let _ = terms.hits(text, &mut |hit| {
+        if hit.from >= shown.end {
+            return ControlFlow::Break(());
+        }
+        if hit.from >= shown.start && hit.to <= shown.end {
+            add(&mut merged, hit.from..hit.to);
+        }
+        ControlFlow::Continue(())
+    });
+    merged
+}
+
+/// Adds a range that does not begin before the others; those that touch become one.
+fn add(ranges: &mut Vec<Range<usize>>, range: Range<usize>) {
+    match ranges.last_mut() {
+        Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+        _ => ranges.push(range),
+    }
+}
+
+/// A piece of a text as one line, and where the hits in it have got to.
+fn in_one_line(text: &str, shown: &Range<usize>, hits: &[Range<usize>]) -> (String, Vec<Range<usize>>) {
+    let mut line = String::with_capacity(shown.len());
+    let mut highlights = Vec::with_capacity(hits.len());
+    let mut hits = hits.iter().peekable();
+    let mut hit_from = None;
+    let mut is_after_space = false;
+    let mut at = shown.start;
+    while let Some(c) = text[at..shown.end].chars().next() {
+        if c == '\u{1b}' {
+            at += token::control_sequence(&text.as_bytes()[at..shown.end]);
+            continue;
+        }
+        if is_visible(c) {
+            if is_after_space && !line.is_empty() {
+                line.push(' ');
+            }
+            is_after_space = false;
+            if hits.peek().is_some_and(|hit| hit.start == at) {
+                hit_from = Some(line.len());
+            }
+            line.push(c);
+        } else if !is_direction(c) {
+            is_after_space = true;
+        }
+        at += c.len_utf8();
+        if hits.next_if(|hit| hit.end <= at).is_some()
+            && let Some(from) = hit_from.take()
+        {
+            add(&mut highlights, from..line.len());
+        }
+    }
+    (line, highlights)
+}
+
+/// Counts the columns of a line that a text would be.
+#[derive(Default)]
+struct Ruler {
+    at: usize,
+    column: usize,
+    is_after_space: bool,
+}
+
+impl Ruler {
+    /// The column of a place that is not before the one asked for last.
+    fn column(&mut self, text: &str, at: usize) -> usize {
+        for c in text[self.at..at].chars() {
+            let is_visible = is_visible(c);
+            self.column += usize::from(is_visible || !self.is_after_space);
+            self.is_after_space = !is_visible;
+        }
+        self.at = at;
+        self.column
+    }
+}
+
+/// The place some columns after another, and how many columns it is.
+fn forward(text: &str, from: usize, columns: usize) -> (usize, usize) {
+    let chars = text[from..].char_indices().map(|(at, c)| (from + at + c.len_utf8(), c));
+    walk(chars, from, columns)
+}
+
+/// The place some columns before another, and how many columns it is.
+fn back(text: &str, from: usize, columns: usize) -> (usize, usize) {
+    walk(text[..from].char_indices().rev(), from, columns)
+}
+
+/// Goes over characters, each with the place behind it.
+fn walk(chars: impl Iterator<Item = (usize, char)>, from: usize, columns: usize) -> (usize, usize) {
+    let (mut place, mut used, mut is_after_space) = (from, 0, false);
+    for (at, c) in chars {
+        let is_visible = is_visible(c);
+        if is_visible || !is_after_space {
+            if used == columns {
+                break;
+            }
+            used += 1;
+        }
+        is_after_space = !is_visible;
+        place = at;
+    }
+    (place, used)
+}
+
+fn is_visible(c: char) -> bool {
+    !c.is_whitespace() && !c.is_control() && !is_direction(c)
+}
+
+/// Marks that change the direction of the line they are in, or nothing.
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}

@@ -1,0 +1,263 @@
+//! The words of a text, as an index holds them.
+//!
+//! A **word** is a run of letters, numbers and `_`; everything else separates. Its **token** is the word in lower case
+//! without `_`. A **compound** such as `getUserName`, `get_user_name` or `utf8` has **pieces**, and gives the token of the
+//! whole and then the tokens of its pieces, so that either way to write it finds the other, and `user` finds both.
+//! Scripts that are written without spaces give a token for each character; a phrase of them finds running text.
+
+mod class;
+mod piece;
+#[cfg(test)]
+mod tests;
+
+use class::{ALONE, Class, DIGIT, ESCAPE, LOWER, MARK, OF_BYTE, UPPER, WIDE, WORD};
+
+/// One token of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Token<'a> {
+    /// The word or piece, in lower case.
+    pub text: &'a str,
+    /// Its place in the order of words. Pieces of a compound stand one after the other, and the whole stands with the
+    /// first of them.
+    pub position: usize,
+    /// Where it begins in the text, in bytes.
+    pub from: usize,
+    /// Where it ends in the text, in bytes.
+    pub to: usize,
+}
+
+/// The tokens of a text, one after the other.
+///
+/// It is no iterator, since a token borrows the buffer that the next one is written to: this way a token costs no
+/// allocation.
+///
+/// ```
+/// use annals_core::search::Tokens;
+///
+/// let mut tokens = Tokens::new("Calls getUserName()");
+/// let mut seen = Vec::new();
+/// while tokens.advance() {
+///     seen.push((tokens.token().text.to_owned(), tokens.token().position));
+/// }
+/// let expected = [("calls", 0), ("getusername", 1), ("get", 1), ("user", 2), ("name", 3)];
+/// assert_eq!(seen, expected.map(|(text, position)| (text.to_owned(), position)));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Tokens<'t> {
+    source: &'t str,
+    /// Where the next word is looked for.
+    at: usize,
+    /// Position of the next token.
+    next_position: usize,
+    /// Ranges of the pieces of the word, and how many of them have been given.
+    pieces: Vec<(usize, usize)>,
+    given: usize,
+    /// The current token, and its text where that is not what stands in the source.
+    position: usize,
+    from: usize,
+    to: usize,
+    folded: String,
+    is_folded: bool,
+}
+
+impl<'t> Tokens<'t> {
+    /// Of a longer word only this many bytes are a token, and it has no pieces. Real words are shorter; what is longer
+    /// is encoded data, which would fill an index with what nobody looks for.
+    pub const MAX_BYTES: usize = 64;
+
+    /// The tokens of `text`; [`Tokens::advance`] goes to the first.
+    pub fn new(text: &'t str) -> Tokens<'t> {
+        Tokens {
+            source: text,
+            at: 0,
+            next_position: 0,
+            pieces: Vec::new(),
+            given: 0,
+            position: 0,
+            from: 0,
+            to: 0,
+            folded: String::new(),
+            is_folded: false,
+        }
+    }
+
+    /// Goes to the next token; `false` after the last.
+    pub fn advance(&mut self) -> bool {
+        if let Some(&(from, to)) = self.pieces.get(self.given) {
+            self.given += 1;
+            self.fold(from, to);
+            self.give(from, to, 1);
+            return true;
+        }
+        let bytes = self.source.as_bytes();
+        while let Some(&byte) = bytes.get(self.at) {
+            match OF_BYTE[usize::from(byte)] {
+                LOWER | UPPER | DIGIT => {
+                    self.word();
+                    return true;
+                }
+                WIDE => {
+                    let (class, len) = wide(self.source, self.at);
+                    match class {
+                        LOWER | UPPER | DIGIT => {
+                            self.word();
+                            return true;
+                        }
+                        ALONE => {
+                            let from = self.at;
+                            self.at += len;
+                            self.is_folded = false;
+                            self.give(from, from + len, 1);
+                            return true;
+                        }
+                        _ => self.at += len,
+                    }
+                }
+                ESCAPE => self.at += control_sequence(&bytes[self.at..]),
+                _ => self.at += 1,
+            }
+        }
+        false
+    }
+
+    /// The current token; before the first [`Tokens::advance`] it is empty.
+    pub fn token(&self) -> Token<'_> {
+        let text = if self.is_folded { self.folded.as_str() } else { &self.source[self.from..self.to] };
+        Token { text, position: self.position, from: self.from, to: self.to }
+    }
+
+    /// Takes the word that begins here.
+    fn word(&mut self) {
+        let bytes = self.source.as_bytes();
+        let from = self.at;
+        let (first, len) = match OF_BYTE[usize::from(bytes[from])] {
+            WIDE => wide(self.source, from),
+            class => (class, 1),
+        };
+        // The classes of the other characters, with `WIDE` if any of all is.
+        let mut rest = if len > 1 { WIDE } else { 0 };
+        let mut to = from + len;
+        while let Some(&byte) = bytes.get(to) {
+            let class = OF_BYTE[usize::from(byte)];
+            if class & WORD != 0 {
+                rest |= class;
+                to += 1;
+                continue;
+            }
+            if class != WIDE {
+                break;
+            }
+            let (class, len) = wide(self.source, to);
+            if class & (WORD | MARK) == 0 {
+                break;
+            }
+            rest |= class | WIDE;
+            to += len;
+        }
+        self.at = to;
+        if to - from > Self::MAX_BYTES {
+            return self.whole(from, self.source.floor_char_boundary(from + Self::MAX_BYTES));
+        }
+        match (first, rest & !(WIDE | MARK)) {
+            (LOWER, 0 | LOWER) | (DIGIT, 0 | DIGIT) if rest & WIDE == 0 => self.is_folded = false,
+            (LOWER, 0 | LOWER) | (DIGIT, 0 | DIGIT) | (UPPER, 0 | UPPER | LOWER) => self.fold(from, to),
+            _ => return self.compound(from, to, rest & WIDE != 0),
+        }
+        self.give(from, to, 1);
+    }
+
+    /// Takes a word that may have pieces.
+    fn compound(&mut self, from: usize, to: usize, is_wide: bool) {
+        self.pieces.clear();
+        self.given = 0;
+        let word = &self.source[from..to];
+        let is_noise = if !is_wide {
+            let classes = word.bytes().map(|byte| OF_BYTE[usize::from(byte)]);
+            piece::split(word, classes.enumerate(), from, &mut self.pieces)
+        } else {
+            let classes = word.char_indices().map(|(at, c)| (at, class::of_char(c)));
+            piece::split(word, classes.filter(|&(_, class)| class != MARK), from, &mut self.pieces)
+        };
+        match self.pieces.as_slice() {
+            [first, .., last] if !is_noise => {
+                let (from, to) = (first.0, last.1);
+                self.folded.clear();
+                self.is_folded = true;
+                for &(from, to) in &self.pieces {
+                    fold_into(&mut self.folded, &self.source[from..to]);
+                }
+                self.give(from, to, 0);
+            }
+            _ => self.whole(from, to),
+        }
+    }
+
+    /// Takes a word that is to have no pieces.
+    fn whole(&mut self, from: usize, to: usize) {
+        self.pieces.clear();
+        let word = self.source[from..to].trim_end_matches('_');
+        self.folded.clear();
+        self.is_folded = true;
+        for piece in word.split('_') {
+            fold_into(&mut self.folded, piece);
+        }
+        self.give(from, from + word.len(), 1);
+    }
+
+    fn give(&mut self, from: usize, to: usize, steps: usize) {
+        self.from = from;
+        self.to = to;
+        self.position = self.next_position;
+        self.next_position += steps;
+    }
+
+    /// Takes what is a token as it is but for capitals.
+    fn fold(&mut self, from: usize, to: usize) {
+        let piece = &self.source[from..to];
+        self.is_folded = piece.bytes().any(|byte| OF_BYTE[usize::from(byte)] & (UPPER | WIDE) != 0);
+        if self.is_folded {
+            self.folded.clear();
+            fold_into(&mut self.folded, piece);
+        }
+    }
+}
+
+fn fold_into(folded: &mut String, piece: &str) {
+    if piece.is_ascii() {
+        let from = folded.len();
+        folded.push_str(piece);
+        folded[from..].make_ascii_lowercase();
+        return;
+    }
+    for c in piece.chars().filter(|&c| !class::is_invisible(c)) {
+        match c {
+            // The sigma that ends a word is another character than the one inside; in capitals they are one.
+            'ς' => folded.push('σ'),
+            c => folded.extend(c.to_lowercase()),
+        }
+    }
+}
+
+/// The class and the length of the character that begins at `at`.
+fn wide(text: &str, at: usize) -> (Class, usize) {
+    let c = text[at..].chars().next().unwrap_or(char::REPLACEMENT_CHARACTER);
+    (class::of_char(c), c.len_utf8())
+}
+
+/// Whether a character can stand in a word or be one.
+pub(super) fn is_word(c: char) -> bool {
+    class::of_char(c) & (WORD | MARK | ALONE) != 0
+}
+
+/// How long the sequence for terminals is that begins with the escape character at the front, such as a colour. Its
+/// letters are no text: `\x1b[31merror` says `error`.
+pub(super) fn control_sequence(bytes: &[u8]) -> usize {
+    if bytes.get(1) != Some(&b'[') {
+        return 1;
+    }
+    let parameters = bytes[2..].iter().take_while(|byte| matches!(byte, 0x20..=0x3f)).count();
+    match bytes.get(2 + parameters) {
+        Some(0x40..=0x7e) => 3 + parameters,
+        _ => 1,
+    }
+}

@@ -1,0 +1,128 @@
+//! What has changed, told by counters of the database.
+//!
+//! Since 1.16 every change of a session is an event, and the number of its last event is kept. Before that, and for what
+//! others write, there are the time of the session's row and how many messages and parts it has; all of that is in
+//! indexes. What shows in none of these is a message or part that is rewritten in place, which happens while an answer is
+//! written and for moments after it.
+
+use std::collections::HashMap;
+
+use annals_core::id::{ProjectId, SessionId};
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+
+use super::OpencodeDb;
+use super::read::text_of;
+use crate::home::{Read, ReadError};
+use crate::query::SessionQuery;
+use crate::sqlite::{self, is_damage};
+use crate::sync::source::{Sighting, Source, Survey};
+
+impl Source for OpencodeDb {
+    fn survey(&self) -> Result<Survey, ReadError> {
+        let counted = self.read(|connection| {
+            let mut sessions: Vec<(String, String, i64)> = Vec::new();
+            for table in self.schema.session_tables() {
+                let mut statement = connection
+                    .prepare_cached(&format!("SELECT id, project_id, time_updated FROM {table}"))?;
+                let mut rows = statement.query([])?;
+                while let Some(row) = rows.next()? {
+                    let updated = row.get_ref(2)?.as_i64_or_null().ok().flatten().unwrap_or(0);
+                    sessions.push((text_of(row.get_ref(0)?), text_of(row.get_ref(1)?), updated));
+                }
+            }
+            let mut counts: HashMap<String, Vec<u8>> = HashMap::new();
+            for (table, sql) in [
+                ("message", "SELECT session_id, count(*), max(time_created) FROM message GROUP BY session_id"),
+                ("part", "SELECT session_id, count(*), 0 FROM part GROUP BY session_id"),
+                ("session_message", "SELECT session_id, count(*), 0 FROM session_message GROUP BY session_id"),
+                ("event_sequence", "SELECT aggregate_id, seq, 0 FROM event_sequence"),
+            ] {
+                if self.schema.has(table) {
+                    count(connection, sql, &mut counts)?;
+                }
+            }
+            let projects = match self.schema.has_column("project", "time_updated") {
+                true => connection.query_row(
+                    "SELECT count(*), coalesce(max(time_updated), 0), coalesce(sum(time_updated), 0) FROM project",
+                    [],
+                    |row| {
+                        let values: [i64; 3] = [row.get(0)?, row.get(1)?, row.get(2)?];
+                        Ok(values.into_iter().flat_map(i64::to_le_bytes).collect())
+                    },
+                )?,
+                false => Vec::new(),
+            };
+            Ok((sessions, counts, projects))
+        });
+        match counted {
+            Ok((sessions, counts, projects)) => {
+                let mut survey = Survey { projects, ..Survey::default() };
+                let mut seen = std::collections::HashSet::new();
+                for (id, project, written) in sessions {
+                    let Ok(session) = SessionId::parse(&id) else { continue };
+                    if !seen.insert(session.clone()) {
+                        continue;
+                    }
+                    let mut stamp = written.to_le_bytes().to_vec();
+                    if let Some(count) = counts.get(&id) {
+                        stamp.extend_from_slice(count);
+                    }
+                    let project = ProjectId::parse(&project).unwrap_or_else(|_| ProjectId::global());
+                    survey.sessions.push(Sighting { session, project, stamp, written });
+                }
+                Ok(survey)
+            }
+            // Around the damage: what can be read is looked at every time.
+            Err(error) if is_damage(&error) => {
+                let found = self.sessions(&SessionQuery::default())?;
+                let sessions = found.value.into_iter().map(|record| Sighting {
+                    session: record.id,
+                    project: record.project,
+                    stamp: Vec::new(),
+                    written: 0,
+                });
+                Ok(Survey {
+                    projects: Vec::new(),
+                    sessions: sessions.collect(),
+                    quarantined: found.quarantined,
+                })
+            }
+            Err(error) => Err(self.read_error(&error)),
+        }
+    }
+
+    fn as_database(&self) -> Option<&OpencodeDb> {
+        Some(self)
+    }
+}
+
+/// Adds the numbers of each row to the evidence of its session.
+fn count(connection: &Connection, sql: &str, counts: &mut HashMap<String, Vec<u8>>) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let evidence = counts.entry(text_of(row.get_ref(0)?)).or_default();
+        for column in 1..3 {
+            match row.get_ref(column)? {
+                ValueRef::Integer(number) => evidence.extend_from_slice(&number.to_le_bytes()),
+                other => evidence.extend_from_slice(text_of(other).as_bytes()),
+            }
+        }
+    }
+    Ok(())
+}
+
+impl OpencodeDb {
+    /// Evidence of the state of the whole file: as long as it stays the same, nobody has written to it. With it, when
+    /// somebody last did, in milliseconds.
+    pub(crate) fn stamp(&self) -> (Vec<u8>, i64) {
+        let file = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        let stamps = [file.clone(), sqlite::log_of(&file)].map(|path| {
+            let metadata = std::fs::metadata(path).ok();
+            metadata.map(|metadata| crate::platform::Stamp::of_std(&metadata)).unwrap_or_default()
+        });
+        let written = stamps.iter().map(crate::platform::Stamp::written).max().unwrap_or(0);
+        (stamps.map(crate::platform::Stamp::to_bytes).concat(), written)
+    }
+}

@@ -1,0 +1,194 @@
+//! What has changed, told by the times and sizes of files.
+//!
+//! OpenCode rewrites a session's document whenever it is prompted, summarised, renamed, archived, shared or reverted, and
+//! adds or removes an entry of its message directory with every message. So these two are looked at, two system calls for
+//! a session. What changes neither is: an answer that is being written, which says so itself; marks that are set and
+//! summaries that are added to messages moments after the last answer, which is why a session counts as settled only after
+//! a while; and edits of single parts through the HTTP API, long after. Those are found by a full sync.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use annals_core::id::{MessageId, Millis, PartId, SessionId};
+use annals_core::{Key, Stored};
+
+use super::OpencodeDir;
+use super::files::Shape;
+use super::layout::{Layout, stem};
+use super::read::{self, Located};
+use crate::home::{Quarantined, ReadError, Reason, SessionRecord};
+use crate::platform::{self, Stamp};
+use crate::query::SessionQuery;
+use crate::sync::source::{Seen, Sighting, Source, Survey};
+
+impl Source for OpencodeDir {
+    fn survey(&self) -> Result<Survey, ReadError> {
+        let mut survey = Survey::default();
+        // The same session in two places is one; whatever changes in either counts.
+        let mut places: HashMap<SessionId, usize> = HashMap::new();
+        for tree in self.trees() {
+            let stamps = Stamps { files: &tree.view.files.dir };
+            if *tree.layout == Layout::Flat {
+                let mut projects = stamps.below("project");
+                projects.sort();
+                for (name, stamp) in projects {
+                    survey.projects.extend_from_slice(name.as_bytes());
+                    survey.projects.extend_from_slice(&stamp.to_bytes());
+                }
+            }
+            let located = read::list_sessions(&tree, &SessionQuery::default(), &mut survey.quarantined)?;
+            let mut documents: HashMap<String, HashMap<String, Stamp>> = HashMap::new();
+            let messages: HashMap<String, Stamp> = match tree.layout {
+                Layout::Flat => stamps.below("message").into_iter().collect(),
+                Layout::PerProject(_) => stamps.below("session/message").into_iter().collect(),
+                Layout::PerSession => HashMap::new(),
+            };
+            for Located { session, project, path } in located {
+                let (directory, name) = path.rsplit_once('/').unwrap_or(("", &path));
+                let in_directory = documents
+                    .entry(directory.to_owned())
+                    .or_insert_with(|| stamps.below(directory).into_iter().collect());
+                let document = in_directory.get(name).copied();
+                let messages = match tree.layout {
+                    Layout::PerSession => stamps.of(&tree.layout.messages(&session)),
+                    _ => messages.get(session.as_str()).copied(),
+                };
+                let mut stamp = Vec::with_capacity(48);
+                let mut written = 0;
+                for part in [document, messages].into_iter().map(Option::unwrap_or_default) {
+                    stamp.extend_from_slice(&part.to_bytes());
+                    written = written.max(part.written());
+                }
+                match places.get(&session) {
+                    Some(&place) => {
+                        let known: &mut Sighting = &mut survey.sessions[place];
+                        known.stamp.append(&mut stamp);
+                        known.written = known.written.max(written);
+                    }
+                    None => {
+                        places.insert(session.clone(), survey.sessions.len());
+                        survey.sessions.push(Sighting { session, project, stamp, written });
+                    }
+                }
+            }
+        }
+        Ok(survey)
+    }
+
+    fn look_since(
+        &self,
+        session: &SessionRecord,
+        since: Millis,
+        visit: &mut dyn FnMut(Seen) -> ControlFlow<()>,
+    ) -> Option<Result<Vec<Quarantined>, ReadError>> {
+        let root = self.root_of(&session.stored.place)?;
+        let tree = root.tree();
+        // A transaction of ours that is under way is not in the times of files.
+        if !tree.view.overlay.is_empty() {
+            return None;
+        }
+        let stamps = Stamps { files: &tree.view.files.dir };
+        let mut quarantined = Vec::new();
+        let problem = |path: &str, reason: Reason| Quarantined {
+            place: tree.place(path),
+            reason,
+            session: Some(session.id.clone()),
+        };
+        let messages = tree.layout.messages(&session.id);
+        for (name, stamp) in stamps.below(&messages) {
+            let Some(id) = stem(tree.layout, &name) else { continue };
+            let path = format!("{messages}/{name}");
+            let id = match MessageId::parse(id) {
+                Ok(id) => id,
+                Err(error) => {
+                    quarantined.push(problem(&path, Reason::BadName(error)));
+                    continue;
+                }
+            };
+            let mut seen = Seen {
+                id: id.clone(),
+                stored: None,
+                parts: Vec::new(),
+                n_parts: 0,
+                is_complete: true,
+                converted: false,
+                quarantined: Vec::new(),
+            };
+            if stamp.is_since(since) {
+                let key = Key::Message(session.id.clone(), id.clone());
+                match read::read_document(&tree, &path, Shape::Object, key) {
+                    Ok(Some(stored)) => seen.stored = Some(stored),
+                    Ok(None) => continue,
+                    Err(problem) => quarantined.push(problem),
+                }
+            }
+            let parts = tree.layout.parts(&session.id, &id);
+            for (name, stamp) in stamps.below(&parts) {
+                let Some(part) = stem(tree.layout, &name) else { continue };
+                seen.n_parts += 1;
+                let path = format!("{parts}/{name}");
+                let part = match PartId::parse(part) {
+                    Ok(part) => part,
+                    Err(error) => {
+                        seen.quarantined.push(problem(&path, Reason::BadName(error)));
+                        continue;
+                    }
+                };
+                if !stamp.is_since(since) {
+                    seen.parts.push((part, None));
+                    continue;
+                }
+                let key = Key::Part(session.id.clone(), id.clone(), part.clone());
+                match read::read_document(&tree, &path, Shape::Object, key) {
+                    Ok(Some(stored)) => seen.parts.push((part, Some(stored))),
+                    Ok(None) => {}
+                    Err(problem) => {
+                        // It is there, only unreadable.
+                        seen.parts.push((part, None));
+                        seen.quarantined.push(problem);
+                    }
+                }
+            }
+            seen.is_complete = seen.quarantined.is_empty();
+            if visit(seen).is_break() {
+                break;
+            }
+        }
+        Some(Ok(quarantined))
+    }
+
+    fn orphans(&self) -> Result<Vec<Stored>, ReadError> {
+        let Some(tree) = self.flat_tree() else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for orphans in self.orphan_parts()? {
+            let Some(session) = orphans.session else { continue };
+            for (name, path) in read::documents(&tree, &tree.layout.parts(&session, &orphans.message))? {
+                let Ok(part) = PartId::parse(&name) else { continue };
+                let key = Key::Part(session.clone(), orphans.message.clone(), part);
+                if let Ok(Some(stored)) = read::read_document(&tree, &path, Shape::Object, key) {
+                    found.push(stored);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Times and sizes of what is in a tree.
+struct Stamps<'t> {
+    files: &'t cap_std::fs::Dir,
+}
+
+impl Stamps<'_> {
+    /// Those of the entries of a directory. A directory that cannot be listed has none: whoever reads it says why.
+    fn below(&self, directory: &str) -> Vec<(String, Stamp)> {
+        let mut found = Vec::new();
+        let _ =
+            platform::list_stamps(self.files, directory, |name, stamp| found.push((name.to_owned(), stamp)));
+        found
+    }
+
+    fn of(&self, path: &str) -> Option<Stamp> {
+        self.files.symlink_metadata(path).ok().map(|metadata| Stamp::of(&metadata))
+    }
+}

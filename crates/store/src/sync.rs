@@ -1,0 +1,699 @@
+//! Bringing a store up to date with the homes of agents.
+//!
+//! A home is surveyed first, which costs a few system calls for each session; only sessions that may have changed are
+//! looked at. Looks are made in parallel and compare what they find with the store; one writer commits what differs,
+//! together with how far each look went. So a sync that is cut short has done some sessions completely, and the next one
+//! goes on. What a home deletes or rewrites becomes a revision; a session that is gone stays, and is known to be gone.
+
+mod events;
+pub mod source;
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::time::{Duration, Instant};
+
+use annals_core::id::{MessageId, Millis, PartId, SessionId};
+use annals_core::lens::{Message, Session};
+use annals_core::{ContentHash, Key};
+use rayon::prelude::*;
+
+use crate::home::annals::Annals;
+use crate::home::annals::facts::Prepared;
+use crate::home::annals::revise::Revising;
+use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin};
+use crate::home::{CommitError, Quarantined, ReadError, Want};
+use crate::parallel;
+use source::{Seen, Sighting, Source, look};
+
+/// How long nothing must have been written to a session for it to count as settled. OpenCode sets marks and adds summaries
+/// for moments after an answer; a summary waits for a model.
+const SETTLING: Millis = 10 * 60 * 1000;
+/// An answer that has not ended after so long will not: its process is gone. OpenCode never mends such sessions.
+const ABANDONED: Millis = 7 * 24 * 60 * 60 * 1000;
+/// Clocks of file systems are coarser than ours.
+const SLACK: Millis = 2000;
+/// So many bytes of documents, or so many sessions, are committed together.
+const COMMIT_BYTES: usize = 16 << 20;
+const COMMIT_SESSIONS: usize = 256;
+const COMMIT_AFTER: Duration = Duration::from_millis(500);
+/// So much is handed to the writer at once, and so often before readers wait for it.
+const CHUNK_BYTES: usize = 1 << 20;
+const CHUNKS_AHEAD: usize = 24;
+
+/// How far a sync goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Sessions and messages: enough to list them.
+    Messages,
+    /// Everything.
+    Parts,
+}
+
+/// How to sync.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How far.
+    pub stage: Stage,
+    /// Look at every document, whatever a survey says.
+    pub full: bool,
+    /// Take over what OpenCode's own log of changes tells about earlier times.
+    pub events: bool,
+}
+
+/// What a sync did. Of documents, `seen = imported + unchanged + quarantined`.
+#[derive(Debug, Clone, Default)]
+pub struct Account {
+    /// Sessions in the homes.
+    pub sessions: usize,
+    /// Sessions that were looked at.
+    pub looked: usize,
+    /// Sessions seen for the first time.
+    pub new: usize,
+    /// Sessions known before of which something has changed.
+    pub changed: usize,
+    /// Sessions that are no longer where they were.
+    pub gone: Vec<SessionId>,
+    /// Sessions that were forgotten, and so left alone.
+    pub forgotten: usize,
+    /// Documents that were looked at.
+    pub seen: usize,
+    /// Documents taken over, new or changed.
+    pub imported: usize,
+    /// Documents found as they were.
+    pub unchanged: usize,
+    /// Documents that are gone from their home.
+    pub deleted: usize,
+    /// States taken from OpenCode's log of changes.
+    pub recorded: usize,
+    /// What could not be read, with the reasons.
+    pub quarantined: Vec<Quarantined>,
+    /// Homes that could not be read at all.
+    pub failed: Vec<String>,
+}
+
+/// A sync ended early. What was done until then is committed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SyncError {
+    /// The store could not be written to.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// The store could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// Told how a sync goes on.
+pub trait Progress: Sync {
+    /// So many sessions are to be looked at in a home.
+    fn begin(&self, _home: &str, _sessions: usize) {}
+    /// One more is done.
+    fn step(&self) {}
+}
+
+impl Progress for () {}
+
+/// Brings a store up to date. A home that cannot be read does not keep the others from being.
+pub fn sync(
+    store: &Annals,
+    homes: &[&dyn Source],
+    options: Options,
+    progress: &dyn Progress,
+) -> Result<Account, SyncError> {
+    let mut account = Account::default();
+    for home in homes {
+        match sync_home(store, *home, options, progress, &mut account) {
+            Err(SyncError::Read(error)) => account.failed.push(error.to_string()),
+            other => other?,
+        }
+    }
+    Ok(account)
+}
+
+/// A session to be looked at.
+struct Job {
+    sighting: Sighting,
+    known: Option<Origin>,
+}
+
+/// Something for the writer.
+struct Chunk {
+    job: usize,
+    findings: Vec<Finding>,
+    tally: Tally,
+    /// With the last chunk of a session.
+    end: Option<End>,
+}
+
+struct End {
+    ended: Ended,
+    /// Whether anything has to be noted at all.
+    is_news: bool,
+}
+
+/// Documents of a look.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    seen: usize,
+    unchanged: usize,
+    bytes: usize,
+}
+
+fn sync_home(
+    store: &Annals,
+    source: &dyn Source,
+    options: Options,
+    progress: &dyn Progress,
+    account: &mut Account,
+) -> Result<(), SyncError> {
+    let url = source.url();
+    let began = store.now();
+    let known_home = store.known_home(&url)?;
+    let origins = match &known_home {
+        Some(home) => store.origins(home.n)?,
+        None => Default::default(),
+    };
+    let depth = match options.stage {
+        Stage::Messages => Depth::Messages,
+        Stage::Parts => Depth::Parts,
+    };
+    let is_done = |origin: &Origin| origin.is_gone || (origin.settled && origin.depth >= depth);
+    // Nobody has written to the file of a database: then nothing in it has changed.
+    // A file that was written to only just now can be written to again without a trace.
+    let file = source.as_database().map(|database| database.stamp());
+    let file = file.map(|(stamp, changed)| if changed < began - SLACK { stamp } else { Vec::new() });
+    if let (Some(file), Some(home)) = (&file, &known_home)
+        && !options.full
+        && !options.events
+        && !file.is_empty()
+        && *file == file_stamp(&home.stamp)
+        && origins.values().all(is_done)
+    {
+        account.sessions += origins.values().filter(|origin| !origin.is_gone).count();
+        return Ok(());
+    }
+    let survey = source.survey()?;
+    account.sessions += survey.sessions.len();
+    let forgotten = store.forgotten()?;
+    let mut jobs = Vec::new();
+    let mut present = HashSet::with_capacity(survey.sessions.len());
+    for sighting in survey.sessions {
+        present.insert(sighting.session.clone());
+        if !forgotten.is_empty()
+            && forgotten
+                .contains(&ContentHash::of(sighting.session.as_str().as_bytes()).as_bytes()[..16].to_vec())
+        {
+            account.forgotten += 1;
+            continue;
+        }
+        let known = origins.get(&sighting.session).cloned();
+        let is_unchanged = known.as_ref().is_some_and(|origin| {
+            !origin.is_gone && is_done(origin) && !sighting.stamp.is_empty() && origin.stamp == sighting.stamp
+        });
+        if !is_unchanged || options.full {
+            jobs.push(Job { sighting, known });
+        }
+    }
+    // Where something could not be listed, what is missing may be in there.
+    let gone: Vec<(&SessionId, &Origin)> = match survey.quarantined.is_empty() {
+        true => origins.iter().filter(|(id, origin)| !origin.is_gone && !present.contains(*id)).collect(),
+        false => Vec::new(),
+    };
+    let is_first = known_home.is_none();
+    let projects_stamp = ContentHash::of(&survey.projects);
+    let home_stamp = [&projects_stamp.as_bytes()[..16], file.as_deref().unwrap_or_default()].concat();
+    let is_same_home = known_home.as_ref().is_some_and(|home| home.stamp == home_stamp);
+    if jobs.is_empty() && gone.is_empty() && is_same_home && !options.events && survey.quarantined.is_empty()
+    {
+        return Ok(());
+    }
+    progress.begin(&url, jobs.len());
+    let home = match &known_home {
+        Some(home) => home.n,
+        None => {
+            let failed = |error: rusqlite::Error| store.commit_error(&error);
+            let writing = store.write()?;
+            let home = synced::home_number(&writing, &url, source.as_database().is_some()).map_err(failed)?;
+            store.finish(writing)?;
+            home
+        }
+    };
+    let reason = "sync";
+    let projects_changed =
+        known_home.as_ref().is_none_or(|home| !home.stamp.starts_with(&projects_stamp.as_bytes()[..16]));
+    if projects_changed || options.full {
+        sync_projects(store, source, home, reason, account)?;
+    }
+    let is_stopped = AtomicBool::new(false);
+    let (sender, receiver) = mpsc::sync_channel(CHUNKS_AHEAD);
+    let outcome = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let sender = sender;
+            let look_at = |(index, job): (usize, &Job)| -> Result<(), ReadError> {
+                if is_stopped.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                let looked = look_at(store, source, home, job, index, depth, began, options.full, &sender);
+                progress.step();
+                looked
+            };
+            parallel::run_as(source.work(), || {
+                jobs.par_iter().enumerate().with_max_len(1).map(look_at).collect::<Vec<_>>()
+            })
+        });
+        let written = write(store, home, reason, &jobs, &receiver, account);
+        // Readers that wait for the writer must not wait for ever.
+        is_stopped.store(written.is_err(), Ordering::Relaxed);
+        drop(receiver);
+        let read = reader.join().unwrap_or_default();
+        written.map(|()| read)
+    })?;
+    for error in outcome.into_iter().filter_map(Result::err) {
+        match error {
+            ReadError::Unreadable(quarantined) => account.quarantined.push(quarantined),
+            error => account.failed.push(error.to_string()),
+        }
+    }
+    finish_home(store, source, home, reason, &gone, &survey.quarantined, options, is_first, account)?;
+    // The evidence was gathered before anything was read; what was written meanwhile is found next time.
+    if !is_same_home {
+        let failed = |error: rusqlite::Error| store.commit_error(&error);
+        let writing = store.write()?;
+        synced::note_home(&writing, home, &home_stamp, began).map_err(failed)?;
+        store.finish(writing)?;
+    }
+    account.quarantined.extend(survey.quarantined);
+    Ok(())
+}
+
+/// The part of a home's stamp that is about its file.
+fn file_stamp(stamp: &[u8]) -> Vec<u8> {
+    stamp.get(16..).unwrap_or_default().to_vec()
+}
+
+/// Project records are few: all of them are read when any has changed.
+fn sync_projects(
+    store: &Annals,
+    source: &dyn Source,
+    home: i64,
+    reason: &str,
+    account: &mut Account,
+) -> Result<(), SyncError> {
+    let found = source.projects()?;
+    let failed = |error: rusqlite::Error| store.commit_error(&error);
+    let writing = store.write()?;
+    let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
+    for stored in found.value {
+        account.seen += 1;
+        let known = revising.state(&stored.key).map_err(failed)?;
+        // Every home has its own record of a project, with its own times; the one that was there first stays.
+        let is_others = known.is_some_and(|known| known.is_present && known.home != Some(home));
+        let prepared = Prepared::new(&stored.key, &stored.document, false);
+        let is_written = !is_others
+            && revising.put(&stored.key, &prepared, &stored.document).map_err(failed)?
+                == crate::home::annals::revise::Put::Written;
+        match is_written {
+            true => account.imported += 1,
+            false => account.unchanged += 1,
+        }
+    }
+    synced::note_quarantine(&writing, home, &found.quarantined, store.now()).map_err(failed)?;
+    account.seen += found.quarantined.len();
+    account.quarantined.extend(found.quarantined);
+    revising.finish().map_err(failed)?;
+    store.finish(writing)?;
+    Ok(())
+}
+
+/// Looks at one session and sends what has changed.
+#[allow(clippy::too_many_arguments, reason = "one caller, and every one of them is another thing")]
+fn look_at(
+    store: &Annals,
+    source: &dyn Source,
+    home: i64,
+    job: &Job,
+    index: usize,
+    depth: Depth,
+    began: Millis,
+    full: bool,
+    sender: &SyncSender<Chunk>,
+) -> Result<(), ReadError> {
+    let id = &job.sighting.session;
+    let looked = store.now();
+    let Some(record) = source.session(id)? else { return Ok(()) };
+    let session = record.stored.document.lens::<Session<'_>>();
+    let updated = session.time.and_then(|time| time.updated).unwrap_or(0);
+    let elsewhere = store.used_elsewhere(id, home)?;
+    let is_new = job.known.is_none() && elsewhere.is_none() && store.document_number(id)?.is_none();
+    let comparing = Comparing {
+        store,
+        session: id.clone(),
+        home,
+        is_latest: elsewhere.is_none_or(|elsewhere| updated >= elsewhere),
+        is_new,
+    };
+    // A look that went less deep says nothing about what was below.
+    let can_skip = |known: &&Origin| known.depth >= depth && !known.is_gone && !known.has_unreadable && !full;
+    let since = job.known.as_ref().filter(can_skip);
+    let since = since.map(|known| known.looked - SLACK);
+    let want = if depth == Depth::Parts { Want::Parts } else { Want::PartCounts };
+    let mut looking = Looking {
+        comparing,
+        index,
+        sender,
+        findings: Vec::new(),
+        tally: Tally::default(),
+        is_stopped: false,
+        has_findings: false,
+    };
+    looking.document(record.stored.key.clone(), &record.stored.document, false)?;
+    let mut messages: HashSet<MessageId> = HashSet::new();
+    let mut quarantined = Vec::new();
+    let (mut awaited, mut is_open, mut last) = (0, false, job.sighting.written.max(updated));
+    let mut failed: Option<ReadError> = None;
+    let unvisited = look(source, &record, since, want, &mut |mut seen| {
+        quarantined.append(&mut seen.quarantined);
+        messages.insert(seen.id.clone());
+        awaited += seen.n_parts;
+        match looking.message(seen, want, &mut is_open, &mut last) {
+            Ok(()) if looking.is_stopped => ControlFlow::Break(()),
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    if looking.is_stopped {
+        return Ok(());
+    }
+    let is_complete = unvisited.is_empty();
+    quarantined.extend(unvisited);
+    let beside = looking.beside(source, id, &mut quarantined)?;
+    if is_complete {
+        let lost = looking.comparing.lost_messages(&messages)?;
+        looking.extend(lost);
+    }
+    if let Some(present) = beside {
+        let lost = looking.comparing.lost_beside(&present)?;
+        looking.extend(lost);
+    }
+    // What was not read again may still be unfinished.
+    if since.is_some()
+        && let Some(known) = &job.known
+    {
+        is_open |= store.is_open(known.session)?;
+    }
+    let quiet = began - last;
+    // What could not be read is tried again.
+    let settled = (!is_open && quarantined.is_empty() && quiet >= SETTLING) || quiet >= ABANDONED;
+    let is_news = looking.has_findings
+        || quarantined.is_empty() == job.known.as_ref().is_some_and(|known| known.has_unreadable)
+        || job.known.as_ref().is_none_or(|known| {
+            known.settled != settled
+                || known.stamp != job.sighting.stamp
+                || known.depth < depth
+                || known.is_gone
+                || known.updated != updated
+        });
+    looking.tally.seen += quarantined.len();
+    let ended = Ended {
+        stamp: job.sighting.stamp.clone(),
+        place: record.stored.place.clone(),
+        updated,
+        looked,
+        settled,
+        depth,
+        awaited: if depth == Depth::Parts { 0 } else { awaited },
+        quarantined,
+        is_whole: since.is_none(),
+    };
+    looking.send(Some(End { ended, is_news }));
+    Ok(())
+}
+
+/// A look at one session.
+struct Looking<'l> {
+    comparing: Comparing<'l>,
+    index: usize,
+    sender: &'l SyncSender<Chunk>,
+    findings: Vec<Finding>,
+    tally: Tally,
+    /// Whether the writer has given up.
+    is_stopped: bool,
+    has_findings: bool,
+}
+
+impl Looking<'_> {
+    fn document(
+        &mut self,
+        key: Key,
+        document: &annals_core::Document,
+        converted: bool,
+    ) -> Result<(), ReadError> {
+        self.tally.seen += 1;
+        self.tally.bytes += document.bytes().len();
+        match self.comparing.document(key, document.clone(), converted)? {
+            Some(finding) => {
+                if matches!(finding, Finding::Same(..)) {
+                    self.tally.unchanged += 1;
+                }
+                self.findings.push(finding);
+                self.has_findings = true;
+            }
+            None => self.tally.unchanged += 1,
+        }
+        if self.tally.bytes >= CHUNK_BYTES {
+            self.send(None);
+        }
+        Ok(())
+    }
+
+    fn message(
+        &mut self,
+        seen: Seen,
+        want: Want,
+        is_open: &mut bool,
+        last: &mut Millis,
+    ) -> Result<(), ReadError> {
+        if let Some(stored) = &seen.stored {
+            let message = stored.document.lens::<Message<'_>>();
+            *last = (*last).max(message.created().unwrap_or(0));
+            if let Message::Assistant(answer) = &message {
+                let completed = answer.time.as_ref().and_then(|time| time.completed);
+                *last = (*last).max(completed.unwrap_or(0));
+            }
+            *is_open |= annals_core::stream::is_open(&stored.key, &stored.document);
+            self.document(stored.key.clone(), &stored.document, seen.converted)?;
+        }
+        if want != Want::Parts {
+            return Ok(());
+        }
+        let mut present: HashSet<PartId> = HashSet::new();
+        for (id, stored) in seen.parts {
+            if let Some(stored) = stored {
+                *is_open |= annals_core::stream::is_open(&stored.key, &stored.document);
+                self.document(stored.key, &stored.document, seen.converted)?;
+            }
+            present.insert(id);
+        }
+        if seen.is_complete {
+            let lost = self.comparing.lost_parts(&seen.id, &present)?;
+            self.extend(lost);
+        }
+        Ok(())
+    }
+
+    /// What stands beside the session. None if that is not certain.
+    fn beside(
+        &mut self,
+        source: &dyn Source,
+        id: &SessionId,
+        quarantined: &mut Vec<Quarantined>,
+    ) -> Result<Option<Vec<Key>>, ReadError> {
+        let mut present = Some(Vec::new());
+        for key in [
+            Key::Todo(id.clone()),
+            Key::Diff(id.clone()),
+            Key::Share(id.clone()),
+            Key::LegacyShare(id.clone()),
+        ] {
+            match source.document(&key) {
+                Ok(Some(stored)) => {
+                    self.document(key.clone(), &stored.document, false)?;
+                    present.iter_mut().for_each(|present| present.push(key.clone()));
+                }
+                Ok(None) => {}
+                Err(ReadError::Unreadable(problem)) => {
+                    quarantined.push(problem.of(id));
+                    present = None;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(present)
+    }
+
+    fn extend(&mut self, findings: Vec<Finding>) {
+        self.has_findings |= !findings.is_empty();
+        self.findings.extend(findings);
+    }
+
+    fn send(&mut self, end: Option<End>) {
+        let findings = std::mem::take(&mut self.findings);
+        let tally = std::mem::take(&mut self.tally);
+        self.is_stopped |= self.sender.send(Chunk { job: self.index, findings, tally, end }).is_err();
+    }
+}
+
+/// Commits what looks have found.
+fn write(
+    store: &Annals,
+    home: i64,
+    reason: &str,
+    jobs: &[Job],
+    receiver: &Receiver<Chunk>,
+    account: &mut Account,
+) -> Result<(), SyncError> {
+    let failed = |error: rusqlite::Error| store.commit_error(&error);
+    let mut is_overtaken: HashSet<usize> = HashSet::new();
+    let mut changed: HashSet<usize> = HashSet::new();
+    let mut next = receiver.recv().ok();
+    while next.is_some() {
+        // Looks that found nothing need no transaction.
+        while let Some(chunk) = next.take_if(|chunk| is_nothing(chunk)) {
+            account.add(&chunk.tally);
+            account.looked += usize::from(chunk.end.is_some());
+            next = receiver.recv().ok();
+        }
+        let Some(mut chunk) = next.take() else { break };
+        let writing = store.write()?;
+        let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
+        let (mut n_bytes, mut n_sessions) = (0, 0);
+        let began = Instant::now();
+        loop {
+            let job = &jobs[chunk.job];
+            let session = revising.session(&job.sighting.session).map_err(failed)?;
+            // Somebody else may have looked at it since we began: then theirs is the later state.
+            let looked = synced::looked(&writing, session, home).map_err(failed)?;
+            if looked != job.known.as_ref().map(|known| known.looked) && !changed.contains(&chunk.job) {
+                is_overtaken.insert(chunk.job);
+            }
+            account.add(&chunk.tally);
+            n_bytes += chunk.tally.bytes;
+            if !is_overtaken.contains(&chunk.job) {
+                // Its cursor moves with the last chunk only, and must be found as it was until then.
+                changed.insert(chunk.job);
+                let updated = job.known.as_ref().map_or(job.sighting.written, |known| known.updated);
+                for finding in chunk.findings.drain(..) {
+                    let counts = matches!(finding, Finding::Put(..) | Finding::Older(..));
+                    let is_deletion = matches!(finding, Finding::Delete(_));
+                    let is_done =
+                        synced::apply(&writing, &mut revising, home, updated, finding).map_err(failed)?;
+                    account.deleted += usize::from(is_done && is_deletion);
+                    account.imported += usize::from(is_done && counts);
+                    account.unchanged += usize::from(!is_done && counts);
+                }
+            } else {
+                account.unchanged += chunk.findings.len();
+            }
+            if let Some(end) = chunk.end.take() {
+                account.looked += 1;
+                n_sessions += 1;
+                if !is_overtaken.contains(&chunk.job) {
+                    synced::note_look(&writing, session, &job.sighting.session, home, &end.ended)
+                        .map_err(failed)?;
+                    match job.known {
+                        None => account.new += 1,
+                        Some(_) => account.changed += usize::from(end.is_news),
+                    }
+                }
+                account.quarantined.extend(end.ended.quarantined);
+            }
+            let is_long = n_bytes >= COMMIT_BYTES || n_sessions >= COMMIT_SESSIONS;
+            // Others want to write as well.
+            if is_long || began.elapsed() >= COMMIT_AFTER {
+                next = receiver.recv().ok();
+                break;
+            }
+            match receiver.recv() {
+                Ok(more) => chunk = more,
+                Err(_) => break,
+            }
+        }
+        revising.finish().map_err(failed)?;
+        synced::refresh(&writing).map_err(failed)?;
+        store.finish(writing)?;
+    }
+    Ok(())
+}
+
+/// Whether a chunk needs nothing to be written.
+fn is_nothing(chunk: &Chunk) -> bool {
+    chunk.findings.is_empty() && chunk.end.as_ref().is_none_or(|end| !end.is_news)
+}
+
+impl Account {
+    fn add(&mut self, tally: &Tally) {
+        self.seen += tally.seen;
+        self.unchanged += tally.unchanged;
+    }
+}
+
+/// What concerns a home as a whole: sessions that are gone, parts of messages that are gone, the log of changes.
+#[allow(clippy::too_many_arguments, reason = "one caller, and every one of them is another thing")]
+fn finish_home(
+    store: &Annals,
+    source: &dyn Source,
+    home: i64,
+    reason: &str,
+    gone: &[(&SessionId, &Origin)],
+    quarantined: &[Quarantined],
+    options: Options,
+    is_first: bool,
+    account: &mut Account,
+) -> Result<(), SyncError> {
+    let failed = |error: rusqlite::Error| store.commit_error(&error);
+    let orphans = match options.stage == Stage::Parts && (is_first || options.full) {
+        true => source.orphans()?,
+        false => Vec::new(),
+    };
+    if !gone.is_empty() || !quarantined.is_empty() || !orphans.is_empty() {
+        let writing = store.write()?;
+        let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
+        for stored in orphans {
+            let prepared = Prepared::new(&stored.key, &stored.document, false);
+            let put = revising.put(&stored.key, &prepared, &stored.document).map_err(failed)?;
+            account.seen += 1;
+            match put {
+                crate::home::annals::revise::Put::Written => account.imported += 1,
+                crate::home::annals::revise::Put::Unchanged => account.unchanged += 1,
+            }
+        }
+        synced::note_quarantine(&writing, home, quarantined, store.now()).map_err(failed)?;
+        revising.finish().map_err(failed)?;
+        if !gone.is_empty() {
+            let mut revising =
+                Revising::new(&writing, store.now(), "gone from its home", Some(home)).map_err(failed)?;
+            for (id, origin) in gone {
+                synced::note_gone(&writing, &mut revising, origin.session, home, store.now())
+                    .map_err(failed)?;
+                account.gone.push((*id).clone());
+            }
+            revising.finish().map_err(failed)?;
+        }
+        synced::refresh(&writing).map_err(failed)?;
+        store.finish(writing)?;
+    }
+    if options.events
+        && let Some(database) = source.as_database()
+    {
+        events::take(store, database, home, account)?;
+    }
+    Ok(())
+}

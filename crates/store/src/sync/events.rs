@@ -1,0 +1,160 @@
+//! OpenCode's own log of changes becomes history: what documents were before annals first saw them.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use annals_core::id::{Millis, SessionId};
+use annals_core::{Document, Key, arrange, stream};
+
+use super::{Account, SyncError};
+use crate::home::annals::Annals;
+use crate::home::annals::facts::Prepared;
+use crate::home::annals::revise::Revising;
+use crate::home::annals::synced;
+use crate::home::opencode_db::{OpencodeDb, Recorded};
+use crate::home::{Read, ReadError};
+
+/// So many states of one session are taken in one transaction.
+const COMMIT_STATES: usize = 512;
+
+/// What a document was from some time on.
+struct Past {
+    time: Millis,
+    key: Key,
+    /// None: it was deleted then.
+    document: Option<Document>,
+}
+
+/// Takes over the logs of all sessions that have grown since they were last read.
+pub(super) fn take(
+    store: &Annals,
+    database: &OpencodeDb,
+    home: i64,
+    account: &mut Account,
+) -> Result<(), SyncError> {
+    let origins = store.origins(home)?;
+    for (session, position) in database.event_positions()? {
+        let Some(origin) = origins.get(&session) else { continue };
+        if origin.events.is_some_and(|reached| reached >= position) {
+            continue;
+        }
+        take_session(store, database, home, origin.session, &session, origin.events, account)?;
+    }
+    Ok(())
+}
+
+fn take_session(
+    store: &Annals,
+    database: &OpencodeDb,
+    home: i64,
+    n: i64,
+    session: &SessionId,
+    after: Option<i64>,
+    account: &mut Account,
+) -> Result<(), SyncError> {
+    // The state each document is in while the log goes by, and since when. What only leads to the next is not kept.
+    let mut running: HashMap<Key, (Millis, Document)> = HashMap::new();
+    let mut past: Vec<Past> = Vec::new();
+    let mut failed: Option<SyncError> = None;
+    let log = database.events(session, after, &mut |recorded| {
+        let Recorded { time, key, document, .. } = recorded;
+        match document {
+            Some(document) => match running.get_mut(&key) {
+                Some((_, known)) if arrange::is_same(&key, known, &document) => {}
+                Some((_, known)) if stream::continues(&key, known, &document) => *known = document,
+                known => {
+                    if let Some((since, known)) = known {
+                        let ended = std::mem::replace(known, document);
+                        past.push(Past { time: *since, key, document: Some(ended) });
+                        *since = time;
+                    } else {
+                        running.insert(key, (time, document));
+                    }
+                }
+            },
+            // With a message its parts go, with a session everything.
+            None => {
+                let goes = |other: &Key| match (&key, other) {
+                    (Key::Session(..), _) => true,
+                    (Key::Message(_, message), Key::Part(_, of, _)) => message == of,
+                    _ => false,
+                } || *other == key;
+                let gone: Vec<Key> = running.keys().filter(|other| goes(other)).cloned().collect();
+                for key in gone {
+                    if let Some((since, document)) = running.remove(&key) {
+                        past.push(Past { time: since, key: key.clone(), document: Some(document) });
+                    }
+                    past.push(Past { time, key, document: None });
+                }
+            }
+        }
+        if past.len() >= COMMIT_STATES
+            && let Err(error) = commit(store, home, std::mem::take(&mut past), account)
+        {
+            failed = Some(error);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let mut latest = Vec::new();
+    for (key, (time, document)) in running {
+        match store.document(&key) {
+            Ok(Some(stored)) if arrange::is_same(&key, &stored.document, &document) => {
+                latest.push((key, time))
+            }
+            Ok(Some(stored)) if stream::continues(&key, &document, &stored.document) => {
+                latest.push((key, time))
+            }
+            Ok(_) | Err(ReadError::Unreadable(_)) => past.push(Past { time, key, document: Some(document) }),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    commit(store, home, past, account)?;
+    let failed = |error: rusqlite::Error| store.commit_error(&error);
+    let writing = store.write()?;
+    latest.sort_by_key(|(_, time)| *time);
+    let mut at: Option<(Millis, Revising<'_>)> = None;
+    for (key, time) in latest {
+        if at.as_ref().is_none_or(|(known, _)| *known != time) {
+            if let Some((_, revising)) = at.take() {
+                revising.finish().map_err(failed)?;
+            }
+            at = Some((time, Revising::of_the_past(&writing, time, REASON, home)));
+        }
+        if let Some((_, revising)) = &mut at {
+            revising.date_back(&key).map_err(failed)?;
+        }
+    }
+    if let Some((_, revising)) = at {
+        revising.finish().map_err(failed)?;
+    }
+    synced::note_events(&writing, n, home, log.last.or(after)).map_err(failed)?;
+    store.finish(writing)?;
+    account.quarantined.extend(log.quarantined);
+    Ok(())
+}
+
+const REASON: &str = "recorded by OpenCode";
+
+/// Adds states of the past, one revision for each moment.
+fn commit(store: &Annals, home: i64, mut past: Vec<Past>, account: &mut Account) -> Result<(), SyncError> {
+    if past.is_empty() {
+        return Ok(());
+    }
+    past.sort_by_key(|past| past.time);
+    let failed = |error: rusqlite::Error| store.commit_error(&error);
+    let writing = store.write()?;
+    for moment in past.chunk_by(|a, b| a.time == b.time) {
+        let mut revising = Revising::of_the_past(&writing, moment[0].time, REASON, home);
+        for Past { key, document, .. } in moment {
+            let prepared = document.as_ref().map(|document| Prepared::new(key, document, false));
+            account.recorded += usize::from(revising.put_past(key, prepared.as_ref()).map_err(failed)?);
+        }
+        revising.finish().map_err(failed)?;
+    }
+    store.finish(writing)?;
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Homes that can be followed: they tell cheaply which of their sessions may have changed, and how.
+
+use std::ops::ControlFlow;
+
+use annals_core::id::{MessageId, Millis, PartId, ProjectId, SessionId};
+use annals_core::{Key, Stored};
+
+use crate::home::opencode_db::OpencodeDb;
+use crate::home::{MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
+
+/// A home that sync can follow.
+pub trait Source: Read {
+    /// Every session there is, with evidence of its state: as long as that stays the same, nothing that OpenCode does to
+    /// a session that has come to rest has been done. Costs a few system calls for each session, or none at all if the
+    /// home as a whole shows that nothing was written to it.
+    fn survey(&self) -> Result<Survey, ReadError>;
+
+    /// The messages of a session, with those documents left out that were not written since an instant. None where the
+    /// home cannot tell.
+    fn look_since(
+        &self,
+        _session: &SessionRecord,
+        _since: Millis,
+        _visit: &mut dyn FnMut(Seen) -> ControlFlow<()>,
+    ) -> Option<Result<Vec<Quarantined>, ReadError>> {
+        None
+    }
+
+    /// Documents of a session that belong to no message of it: parts that OpenCode's undo left behind.
+    fn orphans(&self) -> Result<Vec<Stored>, ReadError> {
+        Ok(Vec::new())
+    }
+
+    /// The home as OpenCode's database, which may have a log of what was changed in it.
+    fn as_database(&self) -> Option<&OpencodeDb> {
+        None
+    }
+}
+
+/// What a home looks like from outside.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Evidence of the state of all project records together.
+    pub projects: Vec<u8>,
+    /// The sessions.
+    pub sessions: Vec<Sighting>,
+    /// What could not be listed. There may be sessions in it.
+    pub quarantined: Vec<Quarantined>,
+}
+
+/// A session seen from outside.
+#[derive(Debug, Clone)]
+pub struct Sighting {
+    /// Its id.
+    pub session: SessionId,
+    /// The project it is filed under.
+    pub project: ProjectId,
+    /// Evidence of its state.
+    pub stamp: Vec<u8>,
+    /// When it was last written to, as far as the evidence tells.
+    pub written: Millis,
+}
+
+/// A message as a look found it.
+#[derive(Debug)]
+pub struct Seen {
+    /// Its id.
+    pub id: MessageId,
+    /// Its document, if it may have changed.
+    pub stored: Option<Stored>,
+    /// Its parts, each with its document if that may have changed.
+    pub parts: Vec<(PartId, Option<Stored>)>,
+    /// How many parts there are, readable or not.
+    pub n_parts: usize,
+    /// Whether `parts` are all there are: then those that are missing have been deleted.
+    pub is_complete: bool,
+    /// Whether it comes from OpenCode's second transcript store.
+    pub converted: bool,
+    /// Parts that could not be read.
+    pub quarantined: Vec<Quarantined>,
+}
+
+impl Seen {
+    fn of(record: MessageRecord, want: Want) -> Option<Seen> {
+        let Key::Message(_, id) = record.stored.key.clone() else { return None };
+        let parts = record.parts.into_iter().filter_map(|part| match part.key.clone() {
+            Key::Part(_, _, id) => Some((id, Some(part))),
+            _ => None,
+        });
+        Some(Seen {
+            id,
+            stored: Some(record.stored),
+            parts: parts.collect(),
+            n_parts: record.n_parts,
+            is_complete: want == Want::Parts && record.quarantined.is_empty(),
+            converted: record.converted,
+            quarantined: record.quarantined,
+        })
+    }
+}
+
+/// Looks at the messages of a session: all of them, or those written since an instant where the home can tell.
+pub(super) fn look(
+    source: &dyn Source,
+    session: &SessionRecord,
+    since: Option<Millis>,
+    want: Want,
+    visit: &mut dyn FnMut(Seen) -> ControlFlow<()>,
+) -> Result<Vec<Quarantined>, ReadError> {
+    if let Some(since) = since.filter(|_| want == Want::Parts)
+        && let Some(result) = source.look_since(session, since, visit)
+    {
+        return result;
+    }
+    source.messages(session, want, &mut |record| match Seen::of(record, want) {
+        Some(seen) => visit(seen),
+        None => ControlFlow::Continue(()),
+    })
+}

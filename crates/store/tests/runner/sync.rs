@@ -1,0 +1,189 @@
+//! Sync: everything of every home is taken, once, and nothing that was ever seen is lost.
+
+use std::path::Path;
+
+use annals::history::{At, History, LogQuery};
+use annals::home::Read;
+use annals::home::annals::Annals;
+use annals::query::SessionQuery;
+use annals::sync::source::Source;
+use annals::sync::{Account, Options, Stage, sync};
+use annals_testkit::Fixture;
+
+use super::annals_store::empty_store;
+use super::kit::{export, open, open_db, snapshot, write};
+
+pub(crate) const ALL: Options = Options { stage: Stage::Parts, full: false, events: false };
+
+pub(crate) fn run(store: &Annals, home: &dyn Source, options: Options) -> Account {
+    let account = sync(store, &[home], options, &()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(account.failed, Vec::<String>::new());
+    let counted = account.imported + account.unchanged + account.quarantined.len();
+    assert_eq!(account.seen, counted, "{account:?}");
+    account
+}
+
+fn fixture_home(fixture: &Fixture) -> Box<dyn Source> {
+    match fixture.home().join("opencode.db") {
+        database if database.exists() => Box::new(open_db(&database)),
+        _ => Box::new(open(fixture.home())),
+    }
+}
+
+/// Every session of a home with its export, and every document of it.
+fn everything(home: &dyn Read) -> Vec<(String, Vec<u8>, Vec<String>)> {
+    let sessions = home.sessions(&SessionQuery::default()).unwrap().value;
+    let mut all: Vec<_> = sessions
+        .into_iter()
+        .map(|record| {
+            // Messages of the second store, and all of the layout before 0.6, are visited and not listed.
+            let mut keys = home.session_keys(&record.id).unwrap();
+            for message in super::kit::messages(home, &record).0 {
+                keys.push(message.stored.key);
+                keys.extend(message.parts.into_iter().map(|part| part.key));
+            }
+            keys.push(record.stored.key.clone());
+            let mut documents: Vec<String> = keys
+                .iter()
+                .filter_map(|key| Some(format!("{key:?} {}", home.document(key).ok()??.document.text())))
+                .collect();
+            documents.sort();
+            documents.dedup();
+            (record.id.to_string(), export(home, record.id.as_str()), documents)
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn every_document_of_every_home_comes_out_as_it_went_in() {
+    for name in Fixture::FLAT.into_iter().chain(["opencode-0.5.29"]).chain(Fixture::DATABASES) {
+        let fixture = Fixture::unpack(name);
+        let source = fixture_home(&fixture);
+        let before = snapshot(fixture.home());
+        let (_directory, store) = empty_store();
+        let account = run(&store, &*source, ALL);
+        assert_eq!(snapshot(fixture.home()), before, "{name}");
+        assert!(account.new > 0 && account.new == account.sessions, "{name}: {account:?}");
+        let (theirs, ours) = (everything(&*source), everything(&store));
+        assert_eq!(theirs.len(), ours.len(), "{name}");
+        for (theirs, ours) in theirs.iter().zip(&ours) {
+            assert_eq!(theirs.0, ours.0);
+            assert!(theirs.1 == ours.1, "{name}: the export of {} differs", theirs.0);
+            let (only_theirs, only_ours): (Vec<_>, Vec<_>) = (
+                theirs.2.iter().filter(|document| !ours.2.contains(document)).collect(),
+                ours.2.iter().filter(|document| !theirs.2.contains(document)).collect(),
+            );
+            assert!(only_theirs.is_empty(), "{name}: {only_theirs:#?}");
+            assert!(only_ours.is_empty(), "{name}: {only_ours:#?}");
+        }
+        let again = run(&store, &*source, Options { full: true, ..ALL });
+        assert_eq!(
+            (again.imported, again.new, again.changed, again.deleted),
+            (0, 0, 0, 0),
+            "{name}: {again:?}"
+        );
+        assert_eq!(again.seen, account.seen, "{name}");
+    }
+}
+
+#[test]
+fn messages_come_before_parts() {
+    let fixture = Fixture::unpack("opencode-1.1.65");
+    let source = open(fixture.home());
+    let (_directory, store) = empty_store();
+    run(&store, &source, Options { stage: Stage::Messages, ..ALL });
+    let summaries = |home: &dyn Read| {
+        let records = home.sessions(&SessionQuery::default()).unwrap().value;
+        let mut summaries = annals::summary::summarize(home, records, &|| ()).unwrap().value;
+        summaries.sort_by_key(|summary| summary.id.to_string());
+        let figures = summaries.into_iter().map(|summary| {
+            (
+                summary.id,
+                summary.messages,
+                summary.parts,
+                summary.usage,
+                summary.models,
+                summary.agents,
+                summary.state,
+            )
+        });
+        figures.collect::<Vec<_>>()
+    };
+    let expected = summaries(&source);
+    assert_eq!(summaries(&store), expected);
+    run(&store, &source, ALL);
+    assert_eq!(summaries(&store), expected);
+}
+
+fn age(home: &Path) {
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    for path in annals_testkit::files_below(home) {
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+    }
+}
+
+#[test]
+fn what_a_home_deletes_stays_reachable() {
+    let fixture = Fixture::unpack("opencode-1.1.65");
+    age(fixture.home());
+    let source = open(fixture.home());
+    let (_directory, store) = empty_store();
+    run(&store, &source, ALL);
+    let seen = everything(&store);
+    let head = store.head().unwrap();
+    // One session loses its last message, another goes altogether.
+    let with_messages: Vec<String> = seen
+        .iter()
+        .map(|(id, _, _)| id.clone())
+        .filter(|id| fixture.home().join("storage/message").join(id).is_dir())
+        .collect();
+    let [shortened, deleted] = [&with_messages[0], &with_messages[1]];
+    let message = std::fs::read_dir(fixture.home().join("storage/message").join(shortened)).unwrap().next();
+    std::fs::remove_file(message.unwrap().unwrap().path()).unwrap();
+    let projects = std::fs::read_dir(fixture.home().join("storage/session")).unwrap();
+    for project in projects {
+        let _ = std::fs::remove_file(project.unwrap().path().join(format!("{deleted}.json")));
+    }
+    let account = run(&store, &source, ALL);
+    assert_eq!(account.gone.iter().map(ToString::to_string).collect::<Vec<_>>(), [deleted.clone()]);
+    assert_eq!((account.deleted, account.changed), (1, 1), "{account:?}");
+    let record = store.session(&account.gone[0]).unwrap().unwrap();
+    assert!(record.gone.is_some());
+    // The session that is gone is still here whole, and the other one is as it was at the revision before.
+    let export_of = |id: &str| seen.iter().find(|(other, _, _)| other == id).unwrap().1.clone();
+    assert!(export(&store, deleted) == export_of(deleted));
+    assert!(export(&store, shortened) != export_of(shortened));
+    let then = store.at(At::Revision(head)).unwrap().unwrap();
+    assert!(export(&*then, shortened) == export_of(shortened));
+    let log = store.log(&LogQuery { session: Some(account.gone[0].clone()), ..Default::default() }).unwrap();
+    assert_eq!(log[0].reason, "gone from its home");
+    // It comes back when it comes back.
+    write(fixture.home(), &format!("storage/session/global/{deleted}.json"), record.stored.document.text());
+    let account = run(&store, &source, ALL);
+    assert_eq!(account.changed, 1, "{account:?}");
+    assert!(store.session(&record.id).unwrap().unwrap().gone.is_none());
+}
+
+#[test]
+fn an_unreadable_document_is_noted_and_tried_again_when_it_changes() {
+    let fixture = Fixture::unpack("opencode-1.1.65");
+    let source = open(fixture.home());
+    let part = annals_testkit::files_below(&fixture.home().join("storage/part")).pop().unwrap();
+    let whole = std::fs::read(&part).unwrap();
+    std::fs::write(&part, &whole[..whole.len() / 2]).unwrap();
+    let (_directory, store) = empty_store();
+    let account = run(&store, &source, ALL);
+    assert_eq!(account.quarantined.len(), 1, "{:?}", account.quarantined);
+    let noted = |store: &Annals| {
+        let session = account.quarantined[0].session.clone().unwrap();
+        let record = store.session(&session).unwrap().unwrap();
+        super::kit::messages(store, &record).1
+    };
+    assert_eq!(noted(&store).len(), 1);
+    std::fs::write(&part, &whole).unwrap();
+    let account = run(&store, &source, ALL);
+    assert_eq!((account.quarantined.len(), account.imported), (0, 1), "{account:?}");
+    assert!(noted(&store).is_empty());
+}
