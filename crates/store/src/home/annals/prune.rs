@@ -125,7 +125,7 @@ fn prune(
             pruned.sessions.push(total);
         }
     }
-    pruned.sessions.sort_by(|a, b| (b.bytes, &a.session).cmp(&(a.bytes, &b.session)));
+    pruned.sessions.sort_by_key(|session| std::cmp::Reverse(session.bytes));
     Ok(pruned)
 }
 
