@@ -4,6 +4,7 @@
 //! `docs/storage-format.md` describes the file. Documents are kept byte for byte, with a hash; everything else can be
 //! made from them anew.
 
+mod backup;
 mod check;
 mod codec;
 mod commit;
@@ -13,13 +14,16 @@ mod file;
 mod find_text;
 mod forget;
 mod kind;
-mod maintain;
 mod past;
+mod prune;
 mod read;
+mod restore;
 pub(crate) mod revise;
+mod scan;
 mod subscribe;
 pub(crate) mod synced;
 mod text_index;
+mod upgrade;
 
 use std::io;
 use std::path::Path;
@@ -30,9 +34,11 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::home::{CommitError, ReadError};
 use crate::sqlite;
+pub use backup::{BackupError, BackupReport};
 use file::{BeginError, StoreFile, Writing};
 pub use forget::{ForgetError, Forgotten};
-pub use maintain::{BackupError, Pruned, RestoredBackup, restore_backup};
+pub use prune::{Pruned, PrunedSession};
+pub use restore::{RestoredBackup, restore_backup};
 pub use subscribe::{Event, Subscription};
 
 /// The version of the tables.
@@ -221,7 +227,7 @@ impl Annals {
             return Err(OpenAnnalsError::Newer { path: path.display().to_string(), found: schema, known });
         }
         if schema < known && !file.is_read_only() {
-            maintain::upgrade(&file, schema, upgrades)?;
+            upgrade::upgrade(&file, upgrades)?;
         }
         Ok(Annals {
             file,

@@ -45,10 +45,10 @@ impl Annals {
         match &request.wanted {
             Wanted::Words(query) => self.search_words(request, query, sessions),
             Wanted::Substring { text, ignore_case } => {
-                self.scan(request, &pattern(&regex::escape(text), *ignore_case)?, sessions)
+                self.scan_texts(request, &pattern(&regex::escape(text), *ignore_case)?, sessions)
             }
             Wanted::Regex { pattern: text, ignore_case } => {
-                self.scan(request, &pattern(text, *ignore_case)?, sessions)
+                self.scan_texts(request, &pattern(text, *ignore_case)?, sessions)
             }
         }
     }
@@ -137,7 +137,7 @@ impl Annals {
     }
 
     /// Reads every document and keeps the latest that match.
-    fn scan(
+    fn scan_texts(
         &self,
         request: &Request,
         pattern: &Regex,
