@@ -4,17 +4,19 @@ use std::fmt;
 use std::io::{self, Write};
 
 use annals::find::FindError;
-use annals::home::annals::OpenAnnalsError;
+use annals::history::UndoError;
+use annals::home::annals::{BackupError, ForgetError, OpenAnnalsError};
 use annals::home::opencode_db::OpenDbError;
 use annals::home::opencode_dir::OpenDirError;
 use annals::home::{CommitError, Quarantined, ReadError};
 use annals::import::ImportError;
 use annals::open::OpenError;
 use annals::remove::RemoveError;
+use annals::search::SearchError;
 use annals::sync::SyncError;
 
 use crate::output::Painter;
-use crate::text::{Clock, count, cut, one_line};
+use crate::text::{Clock, count, cut, harmless, one_line};
 
 /// Why a command could not do what it was asked to.
 #[derive(Debug, Clone)]
@@ -139,6 +141,61 @@ impl From<SyncError> for CliError {
             SyncError::Commit(error) => error.into(),
             SyncError::Read(error) => error.into(),
             error => CliError::new(error),
+        }
+    }
+}
+
+impl From<SearchError> for CliError {
+    fn from(error: SearchError) -> CliError {
+        let message = CliError::new(&error);
+        match error {
+            SearchError::Read(error) => error.into(),
+            // The crate `regex` draws the expression, and an arrow below it.
+            SearchError::Pattern(what) => {
+                let mut error = CliError::usage("the regular expression cannot be used");
+                error.details = what.lines().map(|line| harmless(line).into_owned()).collect();
+                error.hint("`--substring` takes the query as it stands")
+            }
+            SearchError::Index { .. } => {
+                message.hint("`annals reindex` makes it anew; `--substring` and `--regex` do without it")
+            }
+            _ => message,
+        }
+    }
+}
+
+impl From<UndoError> for CliError {
+    fn from(error: UndoError) -> CliError {
+        match error {
+            UndoError::Read(error) => error.into(),
+            error => CliError::new(error).hint("nothing was changed; `annals log` lists what there is"),
+        }
+    }
+}
+
+impl From<ForgetError> for CliError {
+    fn from(error: ForgetError) -> CliError {
+        match error {
+            ForgetError::Commit(error) => error.into(),
+            error => CliError::new(error).hint("nothing was erased"),
+        }
+    }
+}
+
+impl From<BackupError> for CliError {
+    fn from(error: BackupError) -> CliError {
+        let message = CliError::new(&error);
+        match error {
+            BackupError::Exists { .. } => message.hint("nothing was written; name a file that is not there"),
+            BackupError::NotAStore { .. } => {
+                message.hint("nothing was changed; give a file that `annals backup` has made")
+            }
+            BackupError::Newer { .. } => message.hint("nothing was changed; install that version of annals"),
+            BackupError::Damaged { .. } => message.hint("nothing was changed; try another backup"),
+            BackupError::NoRoom { .. } => {
+                message.hint("nothing was changed; make room on the disk, then try again")
+            }
+            _ => message.hint("nothing was changed"),
         }
     }
 }

@@ -3,16 +3,19 @@
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use annals::history::At;
 use annals::home::annals::{Annals, OpenAnnalsError};
 use annals::home::opencode_db::Generation;
 use annals::home::{Read, SessionRecord, Several, Write};
 use annals::open::{self, Discovered};
 use annals::query::SessionQuery;
+use annals::search::Indexed;
 use annals::sync::source::Source;
 use annals::sync::{self, Account, Options, Stage, SyncError};
 
 use crate::context::{Context, now};
 use crate::error::CliError;
+use crate::moment::{open_at, session_then};
 use crate::progress::Progress;
 use crate::text::{count, grouped, one_line};
 
@@ -102,6 +105,14 @@ impl Context {
         }
     }
 
+    /// What a command that reads works on; for a moment of the past, the store.
+    pub(crate) fn open_for(&self, stage: Stage, moment: Option<At>) -> Result<Homes, CliError> {
+        match moment {
+            Some(_) => self.open_store(stage, "keeps no history").map(Homes::Store),
+            None => self.open(stage),
+        }
+    }
+
     /// The store, for commands that cannot do without. `what` is what OpenCode's homes do not have.
     pub(crate) fn open_store(&self, stage: Stage, what: &str) -> Result<Store, CliError> {
         match &self.homes[..] {
@@ -168,6 +179,27 @@ impl Context {
         let annals = Annals::open_or_create(&self.store_path()?)?.with_clock(now);
         let account = self.sync(&annals, &sources, Options { stage: Stage::Parts, full, events })?;
         Ok((annals, account))
+    }
+
+    /// Brings the text index of a store up to date.
+    pub(crate) fn update_index(&self, store: &Annals) -> Result<Indexed, CliError> {
+        let progress = self.progress(0, "indexing documents");
+        let indexed = store.update_index(&|done, total| progress.reach(done, total))?;
+        drop(progress);
+        if indexed.documents > 0 {
+            self.note_verbose(&format!("{} added to the text index", count(indexed.documents, "document")));
+        }
+        Ok(indexed)
+    }
+
+    /// Where a store is to be put: over the user's, or over the one that `--home` names.
+    pub(crate) fn store_to_replace(&self) -> Result<PathBuf, CliError> {
+        match &self.homes[..] {
+            [] => self.store_path(),
+            [url] if self.names_store(url) => Ok(self.current_dir.join(open::path_of(url)?)),
+            [url] => Err(CliError::usage(format!("{url} is no store"))),
+            _ => Err(CliError::usage("this command works on one store; give `--home` once")),
+        }
     }
 
     /// The homes that `--home` names.
@@ -425,6 +457,16 @@ impl Homes {
         }
     }
 
+    /// The same, or the store as it was.
+    pub(crate) fn reading(&self, moment: Option<At>) -> Result<Reading<'_>, CliError> {
+        match (self, moment) {
+            (Homes::Store(store), Some(at)) => {
+                Ok(Reading::Then { store: &store.annals, past: open_at(&store.annals, at)?, at })
+            }
+            _ => Ok(Reading::Now(self.read())),
+        }
+    }
+
     /// The store, if that is what is read.
     pub(crate) fn store(&self) -> Option<&Store> {
         match self {
@@ -455,6 +497,33 @@ impl Homes {
                 }
                 Ok(Owner::Store(&store.annals))
             }
+        }
+    }
+}
+
+/// Homes as they are, or a store as it was.
+pub(crate) enum Reading<'h> {
+    Now(Several<'h>),
+    Then { store: &'h Annals, past: Box<dyn Read + 'h>, at: At },
+}
+
+impl Reading<'_> {
+    /// The session that a word means.
+    pub(crate) fn session(&self, context: &Context, wanted: &str) -> Result<SessionRecord, CliError> {
+        match self {
+            Reading::Now(homes) => context.session(homes, wanted),
+            Reading::Then { store, past, at } => session_then(context, store, &**past, wanted, *at),
+        }
+    }
+}
+
+impl<'h> Deref for Reading<'h> {
+    type Target = dyn Read + 'h;
+
+    fn deref(&self) -> &(dyn Read + 'h) {
+        match self {
+            Reading::Now(homes) => homes,
+            Reading::Then { past, .. } => &**past,
         }
     }
 }
@@ -512,6 +581,11 @@ fn open_sources(url: &str) -> Result<Vec<Box<dyn Source>>, CliError> {
         true => Ok(vec![open_source(&path)?]),
         false => databases.iter().chain(&directory).map(|path| open_source(path)).collect(),
     }
+}
+
+/// Whether a session is in a home of OpenCode that the store follows.
+pub(crate) fn is_followed(store: &Annals, session: &SessionRecord) -> bool {
+    session.gone.is_none() && session.origins.iter().any(|origin| *origin != store.url())
 }
 
 /// A sync in a few words.

@@ -60,7 +60,8 @@ struct TouchedJson {
 }
 
 pub(crate) fn run(context: &Context, args: &LogArgs) -> CommandResult {
-    let time = |text: &Option<String>| text.as_deref().map(|text| parse_time(text, &context.clock)).transpose();
+    let time =
+        |text: &Option<String>| text.as_deref().map(|text| parse_time(text, &context.clock)).transpose();
     let (since, until) = (time(&args.since)?, time(&args.until)?);
     let store = context.open_store(Stage::Parts, "keeps no history")?;
     let store = &store.annals;
@@ -117,8 +118,13 @@ fn print(
     let paint = output.paint;
     let mut titles: HashMap<SessionId, String> = HashMap::new();
     let sums = |revision: &Revision| {
-        let wanted = revision.touched.iter().filter(|touched| session.is_none_or(|id| touched.session.as_ref() == Some(id)));
-        wanted.fold((0, 0), |(written, deleted), touched| (written + touched.written, deleted + touched.deleted))
+        let wanted = revision
+            .touched
+            .iter()
+            .filter(|touched| session.is_none_or(|id| touched.session.as_ref() == Some(id)));
+        wanted.fold((0, 0), |(written, deleted), touched| {
+            (written + touched.written, deleted + touched.deleted)
+        })
     };
     let signed = |sign: &str, n: usize| if n > 0 { format!("{sign}{}", grouped(n)) } else { String::new() };
     let rows: Vec<(String, String, String)> = revisions
@@ -128,9 +134,13 @@ fn print(
             (revision.number.to_string(), signed("+", written), signed("−", deleted))
         })
         .collect();
-    let widest = |column: fn(&(String, String, String)) -> &String| rows.iter().map(|row| width(column(row))).max();
-    let (numbers, plus, minus) =
-        (widest(|row| &row.0).unwrap_or(0), widest(|row| &row.1).unwrap_or(0), widest(|row| &row.2).unwrap_or(0));
+    let widest =
+        |column: fn(&(String, String, String)) -> &String| rows.iter().map(|row| width(column(row))).max();
+    let (numbers, plus, minus) = (
+        widest(|row| &row.0).unwrap_or(0),
+        widest(|row| &row.1).unwrap_or(0),
+        widest(|row| &row.2).unwrap_or(0),
+    );
     for (revision, (number, written, deleted)) in revisions.iter().zip(&rows) {
         let reason = match &revision.home {
             Some(home) => format!("{} · {}", one_line(&revision.reason), short_name(home)),

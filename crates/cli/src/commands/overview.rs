@@ -271,7 +271,7 @@ fn print_store(output: &mut Output, context: &Context, store: &StoreJson) -> std
 
 /// How large the text index beside a store is, if there is one.
 fn index_bytes(store: &Annals) -> Option<u64> {
-    let entries = std::fs::read_dir(store.path().with_extension("index")).ok()?;
+    let entries = std::fs::read_dir(store.index_path()).ok()?;
     Some(entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum())
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
+use crate::homes::is_followed;
 use crate::moment::no_revision;
 use crate::text::{count, one_line};
 
@@ -81,7 +82,7 @@ pub(crate) fn run(context: &Context, args: &UndoArgs) -> CommandResult {
     }
     let sessions = revision.touched.iter().filter_map(|touched| touched.session.as_ref());
     let mut followed = sessions.filter_map(|session| store.session(session).ok().flatten());
-    if followed.any(|session| session.gone.is_none() && session.origins.first() != Some(&store.url())) {
+    if followed.any(|session| is_followed(store, &session)) {
         context.note("the store has changed; OpenCode's own home is as it was");
     }
     Ok(Outcome::Done)
@@ -105,5 +106,6 @@ fn explain(store: &Annals, number: i64, error: UndoError) -> CliError {
             "nothing was changed; undo what came later first, or `annals restore {session} --at REV`"
         ));
     }
-    explained.hint(format!("nothing was changed; `annals restore {session} --at REV` goes back to what is kept"))
+    explained
+        .hint(format!("nothing was changed; `annals restore {session} --at REV` goes back to what is kept"))
 }
