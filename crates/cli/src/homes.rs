@@ -40,7 +40,7 @@ pub(crate) struct Store {
 /// How far a store can be trusted to know what its homes know.
 pub(crate) enum Freshness {
     /// It was just brought up to date.
-    Synced(Box<Account>),
+    Synced,
     /// It was named itself, or the user wants no sync, or there is nothing to sync with.
     Left,
     /// It cannot be written to.
@@ -147,8 +147,8 @@ impl Context {
         self.note_verbose(&format!("searching through a passing store, {}", path.display()));
         let annals = Annals::open_or_create(&path)?.with_clock(now);
         let options = Options { stage: Stage::Parts, full: false, events: false };
-        let account = self.sync(&annals, &sources, options)?;
-        let freshness = Freshness::Synced(Box::new(account));
+        self.sync(&annals, &sources, options)?;
+        let freshness = Freshness::Synced;
         Ok((Store { annals, sources: Vec::new(), is_named: true, freshness }, Some(directory)))
     }
 
@@ -283,7 +283,7 @@ impl Context {
             Freshness::Left
         } else if self.is_syncing {
             match self.sync(&annals, &found.sources, Options { stage, full: false, events: false }) {
-                Ok(account) => Freshness::Synced(Box::new(account)),
+                Ok(_) => Freshness::Synced,
                 Err(error) => Freshness::Failed(error),
             }
         } else {

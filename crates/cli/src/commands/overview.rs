@@ -242,7 +242,7 @@ fn describe(store: &Store, sessions: &[SessionRecord]) -> Result<StoreJson, CliE
         gone: sessions.iter().filter(|session| session.gone.is_some()).count(),
         revision: store.annals.head()?,
         revised: last.first().map(|revision| revision.time),
-        synced: matches!(store.freshness, Freshness::Synced(_)),
+        synced: matches!(store.freshness, Freshness::Synced),
         index: index_bytes(&store.annals).map(|bytes| IndexJson { bytes }),
     })
 }

@@ -297,10 +297,18 @@ fn print(context: &Context, args: &SearchArgs, store: &Annals, hits: &Hits) -> R
             output.line("")?;
         }
         let id = short_ids.shorten(first.session.as_str());
-        let title = one_line(&first.title);
-        let title = cut(&title, output.width.saturating_sub(width(id) + 2));
-        output.line(format!("{}  {}", paint.id(id), paint.bold(&*title)))?;
-        for hit in group {
+        let columns = output.width.saturating_sub(width(id) + 2);
+        // A hit in the title is shown in the title.
+        let (titles, others): (Vec<&Hit>, Vec<&Hit>) = group.iter().partition(|hit| hit.message.is_none());
+        let title = match titles.first() {
+            Some(hit) => marked(&hit.snippet, columns, paint).into_iter().next().unwrap_or_default(),
+            None => paint.bold(cut(&one_line(&first.title), columns)),
+        };
+        output.line(format!("{}  {title}", paint.id(id)))?;
+        if others.is_empty() {
+            output.line(format!("    {}", paint.code(format!("annals show {id}"))))?;
+        }
+        for hit in others {
             print_hit(&mut output, context, hit, id)?;
         }
     }
@@ -337,12 +345,9 @@ fn print_hit(output: &mut Output, context: &Context, hit: &Hit, id: &str) -> std
     for line in marked(&hit.snippet, output.width.saturating_sub(4), paint) {
         output.line(format!("    {line}"))?;
     }
-    let message = hit.message.as_ref().map(|message| {
-        // Time and counter of an id tell it from all others of a session.
-        let id = message.as_str();
-        format!(" --message {}", id.get(..16).unwrap_or(id))
-    });
-    let command = format!("annals show {id}{}", message.unwrap_or_default());
+    // Time and counter of an id tell it from all others of a session.
+    let message = hit.message.as_ref().map(|message| message.as_str()).unwrap_or_default();
+    let command = format!("annals show {id} --message {}", message.get(..16).unwrap_or(message));
     output.line(format!("    {}", paint.code(command)))
 }
 
