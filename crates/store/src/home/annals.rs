@@ -19,7 +19,7 @@ mod read;
 pub(crate) mod revise;
 mod subscribe;
 pub(crate) mod synced;
-mod text_index;
+pub(crate) mod text_index;
 
 use std::io;
 use std::path::Path;

@@ -1,11 +1,12 @@
 //! The text index: a directory beside the store, made of its documents by tantivy. It says which revision it has reached,
 //! so it can lag, be lost or be thrown away without harm.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use annals_core::id::Millis;
-use annals_core::lens::{Message, Part};
+use annals_core::lens::{Message, Session};
 use annals_core::search::text::{Weight, searchable, weight};
 use annals_core::search::token::Tokens;
 use annals_core::{Document, Key};
@@ -21,7 +22,8 @@ use tantivy::{Index, IndexWriter, TantivyDocument, Term};
 use super::Annals;
 use super::codec::{self, Hash};
 use super::kind::Kind;
-use crate::figures::Role;
+use super::synced::ToIndex;
+use crate::figures::{Figures, Role};
 use crate::home::ReadError;
 use crate::search::{Indexed, SearchError};
 use crate::{parallel, platform};
@@ -163,6 +165,11 @@ impl Annals {
         {
             return Ok(Indexed { documents: 0, revision });
         }
+        self.begin_indexing()?.finish(progress)
+    }
+
+    /// Begins to add to the text index. While another process does, this one waits.
+    pub(crate) fn begin_indexing(&self) -> Result<Indexing<'_>, SearchError> {
         let queue = self.index_queue()?;
         queue.lock().map_err(|error| SearchError::Index {
             path: self.index_path().display().to_string(),
@@ -170,13 +177,7 @@ impl Annals {
         })?;
         let text_index = TextIndex::open(self)?;
         let reached = text_index.reached().map_or(0, |reached| reached.revision);
-        // Read after the queue, for whoever was before us may have done it.
-        let head = self.head()?;
-        if reached >= head && text_index.reached().is_some() {
-            return Ok(Indexed { documents: 0, revision: reached });
-        }
-        let documents = text_index.add(self, reached, head, progress)?;
-        Ok(Indexed { documents, revision: head })
+        Ok(Indexing { store: self, text_index, reached, writer: None, added: HashMap::new(), _queue: queue })
     }
 
     /// Throws the text index away and makes it anew.
@@ -203,10 +204,8 @@ impl Annals {
         }
         let Some(text_index) = TextIndex::existing(&self.index_path()) else { return Ok(()) };
         let Some(reached) = text_index.reached() else { return Ok(()) };
-        let mut writer: IndexWriter = text_index
-            .index
-            .writer_with_num_threads(1, MEMORY)
-            .map_err(|error| text_index.failed(error))?;
+        let mut writer: IndexWriter =
+            text_index.index.writer_with_num_threads(1, MEMORY).map_err(|error| text_index.failed(error))?;
         for n in documents {
             writer.delete_term(Term::from_field_u64(text_index.fields.n, n.unsigned_abs()));
         }
@@ -230,7 +229,9 @@ impl Annals {
 
     /// The name of this store, made when it was: an index of another one is of no use.
     fn identity(&self) -> Result<String, ReadError> {
-        self.read(|connection| connection.query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0)))
+        self.read(|connection| {
+            connection.query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
+        })
     }
 
     /// The file at which those queue who write to the index.
@@ -241,49 +242,117 @@ impl Annals {
     }
 }
 
-impl TextIndex {
-    fn add(
-        &self,
-        store: &Annals,
-        reached: i64,
-        head: i64,
-        progress: &(dyn Fn(usize, usize) + Sync),
-    ) -> Result<usize, SearchError> {
+/// The text index while something is added to it.
+pub(crate) struct Indexing<'s> {
+    store: &'s Annals,
+    text_index: TextIndex,
+    /// The revision it had reached before.
+    reached: i64,
+    /// Made when there is something to add.
+    writer: Option<IndexWriter>,
+    /// Documents added as they were when they were stored, with the revision of that.
+    added: HashMap<i64, i64>,
+    /// Whoever has it locked writes; closing it lets the next one in.
+    _queue: std::fs::File,
+}
+
+impl Indexing<'_> {
+    /// Adds a document that was just committed.
+    pub(crate) fn add(&mut self, to_index: ToIndex, revision: i64) -> Result<(), SearchError> {
+        let ToIndex { n, session, mut entry } = to_index;
+        entry.session = session;
+        self.open_writer()?;
+        let Indexing { text_index, writer: Some(writer), .. } = self else { return Ok(()) };
+        text_index.replace(writer, self.reached, n, Some(*entry))?;
+        self.added.insert(n, revision);
+        Ok(())
+    }
+
+    fn open_writer(&mut self) -> Result<(), SearchError> {
+        if self.writer.is_none() {
+            let writer: IndexWriter = self
+                .text_index
+                .index
+                .writer_with_num_threads(1, MEMORY)
+                .map_err(|error| self.text_index.failed(error))?;
+            let mut policy = LogMergePolicy::default();
+            policy.set_min_num_segments(8);
+            writer.set_merge_policy(Box::new(policy));
+            self.writer = Some(writer);
+        }
+        Ok(())
+    }
+
+    /// Adds whatever else was committed since the index was last written, and makes it all durable.
+    pub(crate) fn finish(mut self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError> {
+        let store = self.store;
+        let head = store.head()?;
+        let was_new = self.text_index.reached().is_none();
+        if self.reached >= head && !was_new {
+            return Ok(Indexed { documents: 0, revision: self.reached });
+        }
+        let reached = self.reached;
         let numbers: Vec<i64> = store.read(|connection| {
-            let mut statement = connection
-                .prepare_cached("SELECT n FROM document WHERE revision > ?1 AND kind <= 4 AND kind <> 1 ORDER BY n")?;
-            statement.query_map([reached], |row| row.get(0))?.collect()
+            let mut statement = connection.prepare_cached(
+                "SELECT n, revision FROM document WHERE revision > ?1 AND revision <= ?2 AND kind BETWEEN 2 AND 4 ORDER BY n",
+            )?;
+            let mut rows = statement.query((reached, head))?;
+            let mut numbers = Vec::new();
+            while let Some(row) = rows.next()? {
+                let (n, revision): (i64, i64) = (row.get(0)?, row.get(1)?);
+                if self.added.get(&n) != Some(&revision) {
+                    numbers.push(n);
+                }
+            }
+            Ok(numbers)
         })?;
-        let mut writer: IndexWriter =
-            self.index.writer_with_num_threads(1, MEMORY).map_err(|error| self.failed(error))?;
-        let mut policy = LogMergePolicy::default();
-        policy.set_min_num_segments(8);
-        writer.set_merge_policy(Box::new(policy));
+        self.open_writer()?;
+        let Indexing { text_index, writer: Some(mut writer), added, .. } = self else {
+            return Ok(Indexed::default());
+        };
         let done = AtomicUsize::new(0);
-        let added: Result<Vec<()>, SearchError> = parallel::run_as(crate::home::Work::Computing, || {
+        let replaced: Result<Vec<()>, SearchError> = parallel::run_as(crate::home::Work::Computing, || {
             let batches = numbers.par_chunks(BATCH).map(|batch| {
                 // Read in one transaction, given to tantivy after it.
                 let read = store.read(|connection| {
                     let mut context = None;
-                    batch.iter().map(|n| entry(connection, *n, &mut context)).collect::<rusqlite::Result<Vec<_>>>()
+                    batch
+                        .iter()
+                        .map(|n| entry(connection, *n, &mut context))
+                        .collect::<rusqlite::Result<Vec<_>>>()
                 })?;
                 for (n, entry) in batch.iter().zip(read) {
-                    if reached > 0 {
-                        writer.delete_term(Term::from_field_u64(self.fields.n, n.unsigned_abs()));
-                    }
-                    if let Some(entry) = entry {
-                        writer.add_document(entry.document(*n, &self.fields)).map_err(|error| self.failed(error))?;
-                    }
+                    text_index.replace(&writer, reached, *n, entry)?;
                 }
                 progress(done.fetch_add(batch.len(), Ordering::Relaxed) + batch.len(), numbers.len());
                 Ok(())
             });
             batches.collect()
         });
-        added?;
-        self.commit(&mut writer, &Reached { revision: head, store: store.identity()? })?;
-        writer.wait_merging_threads().map_err(|error| self.failed(error))?;
-        Ok(numbers.len())
+        replaced?;
+        text_index.commit(&mut writer, &Reached { revision: head, store: store.identity()? })?;
+        writer.wait_merging_threads().map_err(|error| text_index.failed(error))?;
+        Ok(Indexed { documents: numbers.len() + added.len(), revision: head })
+    }
+}
+
+impl TextIndex {
+    /// Puts a document in place of what the index knows of it.
+    fn replace(
+        &self,
+        writer: &IndexWriter,
+        reached: i64,
+        n: i64,
+        entry: Option<Entry>,
+    ) -> Result<(), SearchError> {
+        // An index that was empty has nothing to be replaced.
+        if reached > 0 {
+            writer.delete_term(Term::from_field_u64(self.fields.n, n.unsigned_abs()));
+        }
+        if let Some(entry) = entry {
+            writer.add_document(entry.document(n, &self.fields)).map_err(|error| self.failed(error))?;
+        }
+        Ok(())
     }
 
     fn commit(&self, writer: &mut IndexWriter, reached: &Reached) -> Result<(), SearchError> {
@@ -294,7 +363,8 @@ impl TextIndex {
 }
 
 /// A document as the index takes it.
-struct Entry {
+#[derive(Debug)]
+pub(crate) struct Entry {
     session: i64,
     made: Millis,
     weight: Weight,
@@ -303,12 +373,30 @@ struct Entry {
 }
 
 /// What parts of one message have in common; they come one after the other.
-struct Context {
+#[derive(Debug)]
+pub(crate) struct Context {
     message: i64,
     session: i64,
     role: Role,
     made: Millis,
     properties: Vec<String>,
+}
+
+impl Context {
+    /// What a message tells. Its numbers are not known yet.
+    pub(crate) fn of(figures: &Figures) -> Context {
+        let mut properties = Vec::new();
+        match figures.role {
+            Role::User => properties.push("role:user".to_owned()),
+            Role::Assistant => properties.push("role:assistant".to_owned()),
+            Role::Other => {}
+        }
+        properties.extend(figures.agent.as_ref().map(|agent| format!("agent:{}", agent.to_lowercase())));
+        if let (Some(provider), Some(model)) = (&figures.provider, &figures.model) {
+            properties.push(format!("model:{}/{}", provider.to_lowercase(), model.to_lowercase()));
+        }
+        Context { message: 0, session: 0, role: figures.role, made: figures.made, properties }
+    }
 }
 
 impl Entry {
@@ -341,14 +429,13 @@ fn entry(connection: &Connection, n: i64, context: &mut Option<Context>) -> rusq
         })
         .optional()?;
     let Some((kind, owner, Some(text))) = row else { return Ok(None) };
-    let Some((kind, document)) = Kind::from_number(kind).zip(Document::parse(text).ok()) else { return Ok(None) };
+    let Some((kind, document)) = Kind::from_number(kind).zip(Document::parse(text).ok()) else {
+        return Ok(None);
+    };
     let message = match kind {
         Kind::Session => {
-            let mut entry = Entry::of(&any_key(kind), &document, None);
-            entry.session = n;
-            entry.made = document.lens::<annals_core::lens::Session<'_>>().time.and_then(|time| time.updated).unwrap_or(0);
-            entry.properties.push("type:title".to_owned());
-            return Ok(Some(entry).filter(|entry| !entry.text.is_empty()));
+            let entry = Entry::of(&any_key(kind), &document, None);
+            return Ok(entry.map(|entry| Entry { session: n, ..entry }));
         }
         Kind::Message => n,
         Kind::Part => owner,
@@ -357,42 +444,44 @@ fn entry(connection: &Connection, n: i64, context: &mut Option<Context>) -> rusq
     if context.as_ref().is_none_or(|context| context.message != message) {
         *context = context_of(connection, message)?;
     }
-    let mut entry = Entry::of(&any_key(kind), &document, context.as_ref());
-    match kind {
-        Kind::Message => entry.properties.push("type:message".to_owned()),
-        _ => {
-            if let Some(kind) = document.root().get("type").and_then(annals_core::json::Node::as_text) {
-                entry.properties.push(format!("type:{}", kind.to_str().to_lowercase()));
-            }
-            if let Part::Tool(part) = document.lens::<Part<'_>>()
-                && let Some(tool) = part.tool
-            {
-                entry.properties.push(format!("tool:{}", tool.to_str().to_lowercase()));
-            }
-        }
-    }
-    Ok(Some(entry).filter(|entry| !entry.text.is_empty()))
+    Ok(Entry::of(&any_key(kind), &document, context.as_ref()))
 }
 
 impl Entry {
-    fn of(key: &Key, document: &Document, context: Option<&Context>) -> Entry {
+    /// What the index is to know of a document; none if there is nothing in it to be found. `context` is the message that
+    /// it is, or is a part of.
+    pub(crate) fn of(key: &Key, document: &Document, context: Option<&Context>) -> Option<Entry> {
         let mut text = String::new();
         searchable(key, document, &mut |piece| {
             text.push_str(piece);
             text.push('\n');
         });
+        if text.is_empty() {
+            return None;
+        }
         let message = context.and_then(|context| match context.role {
             Role::User => Some(Message::User(Box::default())),
             Role::Assistant => Some(Message::Assistant(Box::default())),
             Role::Other => None,
         });
-        Entry {
-            session: context.map_or(0, |context| context.session),
-            made: context.map_or(0, |context| context.made),
-            weight: weight(key, document, message.as_ref()),
-            properties: context.map(|context| context.properties.clone()).unwrap_or_default(),
-            text,
+        let mut properties = context.map(|context| context.properties.clone()).unwrap_or_default();
+        let mut made = context.map_or(0, |context| context.made);
+        let root = document.root();
+        match key {
+            Key::Part(..) => {
+                for name in ["type", "tool"] {
+                    let value = root.get(name).and_then(annals_core::json::Node::as_text);
+                    properties.extend(value.map(|value| format!("{name}:{}", value.to_str().to_lowercase())));
+                }
+            }
+            Key::Session(..) => {
+                made = document.lens::<Session<'_>>().time.and_then(|time| time.updated).unwrap_or(0);
+                properties.push("type:title".to_owned());
+            }
+            _ => properties.push("type:message".to_owned()),
         }
+        let session = context.map_or(0, |context| context.session);
+        Some(Entry { session, made, weight: weight(key, document, message.as_ref()), properties, text })
     }
 }
 
@@ -403,20 +492,13 @@ fn context_of(connection: &Connection, message: i64) -> rusqlite::Result<Option<
              JOIN message m ON m.session = d.owner AND m.n = d.n WHERE d.n = ?1",
         )?
         .query_row([message], |row| {
-            let role = Role::from_number(row.get(1)?);
-            let mut properties = Vec::new();
-            match role {
-                Role::User => properties.push("role:user".to_owned()),
-                Role::Assistant => properties.push("role:assistant".to_owned()),
-                Role::Other => {}
-            }
-            let (agent, provider, model): (Option<String>, Option<String>, Option<String>) =
-                (row.get(3)?, row.get(4)?, row.get(5)?);
-            properties.extend(agent.map(|agent| format!("agent:{}", agent.to_lowercase())));
-            if let (Some(provider), Some(model)) = (provider, model) {
-                properties.push(format!("model:{}/{}", provider.to_lowercase(), model.to_lowercase()));
-            }
-            Ok(Context { message, session: row.get(0)?, role, made: row.get(2)?, properties })
+            let figures = Figures {
+                agent: row.get(3)?,
+                provider: row.get(4)?,
+                model: row.get(5)?,
+                ..Figures::bare(Role::from_number(row.get(1)?), row.get(2)?)
+            };
+            Ok(Context { message, session: row.get(0)?, ..Context::of(&figures) })
         })
         .optional()
 }
