@@ -1,7 +1,7 @@
 //! Search: everything that was said is found, the right thing first, and nothing can make it fail.
 
-use annals::home::{Read, Write};
 use annals::home::annals::Annals;
+use annals::home::{Read, Write};
 use annals::ids;
 use annals::model::Transaction;
 use annals::model::search::query::{Field, Filter, parse};
