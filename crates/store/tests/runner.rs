@@ -21,6 +21,7 @@ mod runner {
     mod order;
     #[cfg(target_os = "linux")]
     mod powercut;
+    mod search;
     mod sync;
 }
 

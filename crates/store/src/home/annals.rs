@@ -22,7 +22,7 @@ pub(crate) mod revise;
 mod scan;
 mod subscribe;
 pub(crate) mod synced;
-mod text_index;
+pub(crate) mod text_index;
 mod upgrade;
 
 use std::io;

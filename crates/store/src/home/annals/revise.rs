@@ -73,7 +73,8 @@ impl State {
 /// What became of a document that was put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Put {
-    Written,
+    /// With the number of the document.
+    Written(i64),
     Unchanged,
 }
 
@@ -176,8 +177,7 @@ impl<'c> Revising<'c> {
         };
         let Some(known) = known else {
             let era = self.era(key, prepared);
-            self.insert(key, owner, &id, project, era, Some(prepared))?;
-            return Ok(Put::Written);
+            return self.insert(key, owner, &id, project, era, Some(prepared)).map(Put::Written);
         };
         let is_same_place = known.project.as_deref() == project || project.is_none();
         if known.is_present && known.hash == Some(prepared.packed.hash) && is_same_place {
@@ -224,7 +224,7 @@ impl<'c> Revising<'c> {
             }
         }
         self.touch(session).written += 1;
-        Ok(Put::Written)
+        Ok(Put::Written(known.n))
     }
 
     /// Deletes a document. It stays in history.

@@ -12,7 +12,8 @@ use super::derived;
 use super::facts::Prepared;
 use super::kind::Kind;
 use super::read::{below, number};
-use super::revise::{Revising, State, state};
+use super::revise::{Put, Revising, State, state};
+use super::text_index::Entry;
 use crate::home::{Quarantined, ReadError};
 
 /// How deep a look at a session went.
@@ -49,8 +50,8 @@ pub(crate) struct Origin {
 /// A change that a look found.
 #[derive(Debug)]
 pub(crate) enum Finding {
-    /// A document is new or has changed.
-    Put(Key, Document, Box<Prepared>),
+    /// A document is new or has changed; with what the text index is to know of it.
+    Put(Key, Document, Box<Prepared>, Text),
     /// A document is gone.
     Delete(Key),
     /// The home has another form of the same document; the store keeps the one it has.
@@ -175,10 +176,12 @@ impl Comparing<'_> {
         key: Key,
         document: Document,
         converted: bool,
+        text: impl FnOnce(&Key, &Document) -> Text,
     ) -> Result<Option<Finding>, ReadError> {
         let put = |key: Key, document: Document| {
             let prepared = Box::new(Prepared::new(&key, &document, converted));
-            Some(Finding::Put(key, document, prepared))
+            let text = text(&key, &document);
+            Some(Finding::Put(key, document, prepared, text))
         };
         if self.is_new {
             return Ok(put(key, document));
@@ -455,6 +458,25 @@ pub(crate) fn note_events(
         .map(drop)
 }
 
+/// Something for the text index.
+#[derive(Debug)]
+pub(crate) struct ToIndex {
+    pub(crate) n: i64,
+    pub(crate) session: i64,
+    pub(crate) text: Text,
+}
+
+/// What the text index is to know of a document.
+#[derive(Debug)]
+pub(crate) enum Text {
+    /// That is found out later.
+    Unknown,
+    /// Nothing.
+    None,
+    /// This.
+    Entry(Box<Entry>),
+}
+
 /// Makes the changes that a look found.
 pub(crate) fn apply(
     connection: &Connection,
@@ -462,12 +484,20 @@ pub(crate) fn apply(
     home: i64,
     updated: Millis,
     finding: Finding,
+    to_index: &mut Vec<ToIndex>,
 ) -> rusqlite::Result<bool> {
     match finding {
-        Finding::Put(key, document, prepared) => {
-            let put = revising.put(&key, &prepared, &document)?;
-            Ok(put == super::revise::Put::Written)
-        }
+        Finding::Put(key, document, prepared, text) => match revising.put(&key, &prepared, &document)? {
+            Put::Written(n) => {
+                if !matches!(text, Text::Unknown)
+                    && let Some(session) = key.session()
+                {
+                    to_index.push(ToIndex { n, session: revising.session(session)?, text });
+                }
+                Ok(true)
+            }
+            Put::Unchanged => Ok(false),
+        },
         Finding::Delete(key) => revising.delete(&key),
         Finding::Same(key, hash) => {
             if let Some(state) = revising.state(&key)? {

@@ -1,11 +1,12 @@
 //! The text index: a directory beside the store, made of its documents by tantivy. It says which revision it has reached,
 //! so it can lag, be lost or be thrown away without harm.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use annals_core::id::Millis;
-use annals_core::lens::{Message, Part};
+use annals_core::lens::{Message, Session};
 use annals_core::search::text::{Weight, searchable, weight};
 use annals_core::search::token::Tokens;
 use annals_core::{Document, Key};
@@ -21,7 +22,8 @@ use tantivy::{Index, IndexWriter, TantivyDocument, Term};
 use super::Annals;
 use super::codec::{self, Hash};
 use super::kind::Kind;
-use crate::figures::Role;
+use super::synced::{Text, ToIndex};
+use crate::figures::{Figures, Role};
 use crate::home::ReadError;
 use crate::search::{Indexed, SearchError};
 use crate::{parallel, platform};
@@ -32,6 +34,8 @@ const VERSION: u64 = 1;
 const MEMORY: usize = 48 << 20;
 /// So many documents are read at once by each thread.
 const BATCH: usize = 256;
+/// So many bytes of text are given to tantivy before it is waited for.
+const MAX_AHEAD: usize = 24 << 20;
 /// The name under which the tokenizer is known to tantivy.
 const TOKENIZER: &str = "annals";
 
@@ -163,6 +167,11 @@ impl Annals {
         {
             return Ok(Indexed { documents: 0, revision });
         }
+        self.begin_indexing()?.finish(progress)
+    }
+
+    /// Begins to add to the text index. While another process does, this one waits.
+    pub(crate) fn begin_indexing(&self) -> Result<Indexing<'_>, SearchError> {
         let queue = self.index_queue()?;
         queue.lock().map_err(|error| SearchError::Index {
             path: self.index_path().display().to_string(),
@@ -170,13 +179,18 @@ impl Annals {
         })?;
         let text_index = TextIndex::open(self)?;
         let reached = text_index.reached().map_or(0, |reached| reached.revision);
-        // Read after the queue, for whoever was before us may have done it.
-        let head = self.head()?;
-        if reached >= head && text_index.reached().is_some() {
-            return Ok(Indexed { documents: 0, revision: reached });
-        }
-        let documents = text_index.add(self, reached, head, progress)?;
-        Ok(Indexed { documents, revision: head })
+        let was_empty = text_index.index.load_metas().is_ok_and(|metas| metas.segments.is_empty());
+        Ok(Indexing {
+            store: self,
+            text_index,
+            reached,
+            was_empty,
+            writer: None,
+            added: HashMap::new(),
+            ahead: 0,
+            identity: self.identity()?,
+            _queue: queue,
+        })
     }
 
     /// Throws the text index away and makes it anew.
@@ -241,55 +255,147 @@ impl Annals {
     }
 }
 
-impl TextIndex {
-    fn add(
-        &self,
-        store: &Annals,
-        reached: i64,
-        head: i64,
-        progress: &(dyn Fn(usize, usize) + Sync),
-    ) -> Result<usize, SearchError> {
-        let numbers: Vec<i64> = store.read(|connection| {
+/// The text index while something is added to it.
+pub(crate) struct Indexing<'s> {
+    store: &'s Annals,
+    text_index: TextIndex,
+    /// The revision it had reached before.
+    reached: i64,
+    /// Whether it was empty then: there is nothing to be replaced.
+    was_empty: bool,
+    /// Made when there is something to add.
+    writer: Option<IndexWriter>,
+    /// Documents added as they were when they were stored, with the revision of that.
+    added: HashMap<i64, i64>,
+    /// Bytes of text that tantivy may not have dealt with yet. It takes any number of documents and lets them wait in
+    /// memory, so every now and then they are waited for.
+    ahead: usize,
+    identity: String,
+    /// Whoever has it locked writes; closing it lets the next one in.
+    _queue: std::fs::File,
+}
+
+impl Indexing<'_> {
+    /// Adds a document that was just committed.
+    pub(crate) fn add(&mut self, to_index: ToIndex, revision: i64) -> Result<(), SearchError> {
+        let ToIndex { n, session, text } = to_index;
+        let entry = match text {
+            Text::Entry(entry) => Some(Entry { session, ..*entry }),
+            Text::None | Text::Unknown => None,
+        };
+        self.open_writer()?;
+        let Indexing { text_index, writer: Some(writer), reached, was_empty, .. } = self else {
+            return Ok(());
+        };
+        self.ahead += entry.as_ref().map_or(0, |entry| entry.text.len());
+        let is_known = !*was_empty || self.added.contains_key(&n);
+        text_index.put(writer, n, entry, is_known)?;
+        self.added.insert(n, revision);
+        if self.ahead >= MAX_AHEAD {
+            self.ahead = 0;
+            text_index.commit(writer, &Reached { revision: *reached, store: self.identity.clone() })?;
+        }
+        Ok(())
+    }
+
+    fn open_writer(&mut self) -> Result<(), SearchError> {
+        if self.writer.is_none() {
+            let writer: IndexWriter = self
+                .text_index
+                .index
+                .writer_with_num_threads(1, MEMORY)
+                .map_err(|error| self.text_index.failed(error))?;
+            let mut policy = LogMergePolicy::default();
+            policy.set_min_num_segments(8);
+            writer.set_merge_policy(Box::new(policy));
+            self.writer = Some(writer);
+        }
+        Ok(())
+    }
+
+    /// Adds whatever else was committed since the index was last written, and makes it all durable.
+    pub(crate) fn finish(mut self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError> {
+        let store = self.store;
+        let head = store.head()?;
+        let was_new = self.text_index.reached().is_none();
+        if self.reached >= head && !was_new {
+            return Ok(Indexed { documents: 0, revision: self.reached });
+        }
+        let reached = self.reached;
+        // Windows of documents that are given to tantivy before it is waited for.
+        let windows: Vec<Vec<i64>> = store.read(|connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT n FROM document WHERE revision > ?1 AND kind <= 4 AND kind <> 1 ORDER BY n",
+                "SELECT n, revision, coalesce(size, 0) FROM document \
+                 WHERE revision > ?1 AND revision <= ?2 AND kind BETWEEN 2 AND 4 ORDER BY n",
             )?;
-            statement.query_map([reached], |row| row.get(0))?.collect()
-        })?;
-        let mut writer: IndexWriter =
-            self.index.writer_with_num_threads(1, MEMORY).map_err(|error| self.failed(error))?;
-        let mut policy = LogMergePolicy::default();
-        policy.set_min_num_segments(8);
-        writer.set_merge_policy(Box::new(policy));
-        let done = AtomicUsize::new(0);
-        let added: Result<Vec<()>, SearchError> = parallel::run_as(crate::home::Work::Computing, || {
-            let batches = numbers.par_chunks(BATCH).map(|batch| {
-                // Read in one transaction, given to tantivy after it.
-                let read = store.read(|connection| {
-                    let mut context = None;
-                    batch
-                        .iter()
-                        .map(|n| entry(connection, *n, &mut context))
-                        .collect::<rusqlite::Result<Vec<_>>>()
-                })?;
-                for (n, entry) in batch.iter().zip(read) {
-                    if reached > 0 {
-                        writer.delete_term(Term::from_field_u64(self.fields.n, n.unsigned_abs()));
-                    }
-                    if let Some(entry) = entry {
-                        writer
-                            .add_document(entry.document(*n, &self.fields))
-                            .map_err(|error| self.failed(error))?;
-                    }
+            let mut rows = statement.query((reached, head))?;
+            let mut windows: Vec<Vec<i64>> = vec![Vec::new()];
+            let mut n_bytes = 0;
+            while let Some(row) = rows.next()? {
+                let (n, revision, size): (i64, i64, usize) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                if self.added.get(&n) == Some(&revision) {
+                    continue;
                 }
-                progress(done.fetch_add(batch.len(), Ordering::Relaxed) + batch.len(), numbers.len());
-                Ok(())
-            });
-            batches.collect()
-        });
-        added?;
-        self.commit(&mut writer, &Reached { revision: head, store: store.identity()? })?;
-        writer.wait_merging_threads().map_err(|error| self.failed(error))?;
-        Ok(numbers.len())
+                n_bytes += size;
+                if n_bytes > MAX_AHEAD {
+                    n_bytes = size;
+                    windows.push(Vec::new());
+                }
+                windows.last_mut().expect("there is one from the start").push(n);
+            }
+            Ok(windows)
+        })?;
+        self.open_writer()?;
+        let Indexing { text_index, writer: Some(mut writer), added, identity, was_empty, .. } = self else {
+            return Ok(Indexed::default());
+        };
+        let total: usize = windows.iter().map(Vec::len).sum();
+        let done = AtomicUsize::new(0);
+        for (index, window) in windows.iter().enumerate() {
+            let replaced: Result<Vec<()>, SearchError> =
+                parallel::run_as(crate::home::Work::Computing, || {
+                    let batches = window.par_chunks(BATCH).map(|batch| {
+                        // Read in one transaction, given to tantivy after it.
+                        let read = store.read(|connection| {
+                            let mut context = None;
+                            let entries = batch.iter().map(|n| entry(connection, *n, &mut context));
+                            entries.collect::<rusqlite::Result<Vec<_>>>()
+                        })?;
+                        for (n, entry) in batch.iter().zip(read) {
+                            text_index.put(&writer, *n, entry, !was_empty || added.contains_key(n))?;
+                        }
+                        progress(done.fetch_add(batch.len(), Ordering::Relaxed) + batch.len(), total);
+                        Ok(())
+                    });
+                    batches.collect()
+                });
+            replaced?;
+            if index + 1 < windows.len() {
+                text_index.commit(&mut writer, &Reached { revision: reached, store: identity.clone() })?;
+            }
+        }
+        text_index.commit(&mut writer, &Reached { revision: head, store: identity })?;
+        writer.wait_merging_threads().map_err(|error| text_index.failed(error))?;
+        Ok(Indexed { documents: total + added.len(), revision: head })
+    }
+}
+
+impl TextIndex {
+    /// Adds a document, in place of what the index knows of it.
+    fn put(
+        &self,
+        writer: &IndexWriter,
+        n: i64,
+        entry: Option<Entry>,
+        is_known: bool,
+    ) -> Result<(), SearchError> {
+        if is_known {
+            writer.delete_term(Term::from_field_u64(self.fields.n, n.unsigned_abs()));
+        }
+        if let Some(entry) = entry {
+            writer.add_document(entry.document(n, &self.fields)).map_err(|error| self.failed(error))?;
+        }
+        Ok(())
     }
 
     fn commit(&self, writer: &mut IndexWriter, reached: &Reached) -> Result<(), SearchError> {
@@ -300,7 +406,8 @@ impl TextIndex {
 }
 
 /// A document as the index takes it.
-struct Entry {
+#[derive(Debug)]
+pub(crate) struct Entry {
     session: i64,
     made: Millis,
     weight: Weight,
@@ -309,12 +416,30 @@ struct Entry {
 }
 
 /// What parts of one message have in common; they come one after the other.
-struct Context {
+#[derive(Debug)]
+pub(crate) struct Context {
     message: i64,
     session: i64,
     role: Role,
     made: Millis,
     properties: Vec<String>,
+}
+
+impl Context {
+    /// What a message tells. Its numbers are not known yet.
+    pub(crate) fn of(figures: &Figures) -> Context {
+        let mut properties = Vec::new();
+        match figures.role {
+            Role::User => properties.push("role:user".to_owned()),
+            Role::Assistant => properties.push("role:assistant".to_owned()),
+            Role::Other => {}
+        }
+        properties.extend(figures.agent.as_ref().map(|agent| format!("agent:{}", agent.to_lowercase())));
+        if let (Some(provider), Some(model)) = (&figures.provider, &figures.model) {
+            properties.push(format!("model:{}/{}", provider.to_lowercase(), model.to_lowercase()));
+        }
+        Context { message: 0, session: 0, role: figures.role, made: figures.made, properties }
+    }
 }
 
 impl Entry {
@@ -352,15 +477,8 @@ fn entry(connection: &Connection, n: i64, context: &mut Option<Context>) -> rusq
     };
     let message = match kind {
         Kind::Session => {
-            let mut entry = Entry::of(&any_key(kind), &document, None);
-            entry.session = n;
-            entry.made = document
-                .lens::<annals_core::lens::Session<'_>>()
-                .time
-                .and_then(|time| time.updated)
-                .unwrap_or(0);
-            entry.properties.push("type:title".to_owned());
-            return Ok(Some(entry).filter(|entry| !entry.text.is_empty()));
+            let entry = Entry::of(&any_key(kind), &document, None);
+            return Ok(entry.map(|entry| Entry { session: n, ..entry }));
         }
         Kind::Message => n,
         Kind::Part => owner,
@@ -369,42 +487,44 @@ fn entry(connection: &Connection, n: i64, context: &mut Option<Context>) -> rusq
     if context.as_ref().is_none_or(|context| context.message != message) {
         *context = context_of(connection, message)?;
     }
-    let mut entry = Entry::of(&any_key(kind), &document, context.as_ref());
-    match kind {
-        Kind::Message => entry.properties.push("type:message".to_owned()),
-        _ => {
-            if let Some(kind) = document.root().get("type").and_then(annals_core::json::Node::as_text) {
-                entry.properties.push(format!("type:{}", kind.to_str().to_lowercase()));
-            }
-            if let Part::Tool(part) = document.lens::<Part<'_>>()
-                && let Some(tool) = part.tool
-            {
-                entry.properties.push(format!("tool:{}", tool.to_str().to_lowercase()));
-            }
-        }
-    }
-    Ok(Some(entry).filter(|entry| !entry.text.is_empty()))
+    Ok(Entry::of(&any_key(kind), &document, context.as_ref()))
 }
 
 impl Entry {
-    fn of(key: &Key, document: &Document, context: Option<&Context>) -> Entry {
+    /// What the index is to know of a document; none if there is nothing in it to be found. `context` is the message that
+    /// it is, or is a part of.
+    pub(crate) fn of(key: &Key, document: &Document, context: Option<&Context>) -> Option<Entry> {
         let mut text = String::new();
         searchable(key, document, &mut |piece| {
             text.push_str(piece);
             text.push('\n');
         });
+        if text.is_empty() {
+            return None;
+        }
         let message = context.and_then(|context| match context.role {
             Role::User => Some(Message::User(Box::default())),
             Role::Assistant => Some(Message::Assistant(Box::default())),
             Role::Other => None,
         });
-        Entry {
-            session: context.map_or(0, |context| context.session),
-            made: context.map_or(0, |context| context.made),
-            weight: weight(key, document, message.as_ref()),
-            properties: context.map(|context| context.properties.clone()).unwrap_or_default(),
-            text,
+        let mut properties = context.map(|context| context.properties.clone()).unwrap_or_default();
+        let mut made = context.map_or(0, |context| context.made);
+        let root = document.root();
+        match key {
+            Key::Part(..) => {
+                for name in ["type", "tool"] {
+                    let value = root.get(name).and_then(annals_core::json::Node::as_text);
+                    properties.extend(value.map(|value| format!("{name}:{}", value.to_str().to_lowercase())));
+                }
+            }
+            Key::Session(..) => {
+                made = document.lens::<Session<'_>>().time.and_then(|time| time.updated).unwrap_or(0);
+                properties.push("type:title".to_owned());
+            }
+            _ => properties.push("type:message".to_owned()),
         }
+        let session = context.map_or(0, |context| context.session);
+        Some(Entry { session, made, weight: weight(key, document, message.as_ref()), properties, text })
     }
 }
 
@@ -415,20 +535,13 @@ fn context_of(connection: &Connection, message: i64) -> rusqlite::Result<Option<
              JOIN message m ON m.session = d.owner AND m.n = d.n WHERE d.n = ?1",
         )?
         .query_row([message], |row| {
-            let role = Role::from_number(row.get(1)?);
-            let mut properties = Vec::new();
-            match role {
-                Role::User => properties.push("role:user".to_owned()),
-                Role::Assistant => properties.push("role:assistant".to_owned()),
-                Role::Other => {}
-            }
-            let (agent, provider, model): (Option<String>, Option<String>, Option<String>) =
-                (row.get(3)?, row.get(4)?, row.get(5)?);
-            properties.extend(agent.map(|agent| format!("agent:{}", agent.to_lowercase())));
-            if let (Some(provider), Some(model)) = (provider, model) {
-                properties.push(format!("model:{}/{}", provider.to_lowercase(), model.to_lowercase()));
-            }
-            Ok(Context { message, session: row.get(0)?, role, made: row.get(2)?, properties })
+            let figures = Figures {
+                agent: row.get(3)?,
+                provider: row.get(4)?,
+                model: row.get(5)?,
+                ..Figures::bare(Role::from_number(row.get(1)?), row.get(2)?)
+            };
+            Ok(Context { message, session: row.get(0)?, ..Context::of(&figures) })
         })
         .optional()
 }
