@@ -140,6 +140,7 @@ impl From<SyncError> for CliError {
         match error {
             SyncError::Commit(error) => error.into(),
             SyncError::Read(error) => error.into(),
+            SyncError::Index(error) => error.into(),
             error => CliError::new(error),
         }
     }

@@ -9,7 +9,6 @@ use annals::home::opencode_db::Generation;
 use annals::home::{Read, SessionRecord, Several, Write};
 use annals::open::{self, Discovered};
 use annals::query::SessionQuery;
-use annals::search::Indexed;
 use annals::sync::source::Source;
 use annals::sync::{self, Account, Options, Stage, SyncError};
 
@@ -131,11 +130,15 @@ impl Context {
     }
 
     /// A store for searching: the user's, the one that `--home` names, or a passing one made of the homes it names.
-    pub(crate) fn open_searchable(&self) -> Result<(Store, Option<tempfile::TempDir>), CliError> {
+    /// `stage` says whether its text index is wanted.
+    pub(crate) fn open_searchable(
+        &self,
+        stage: Stage,
+    ) -> Result<(Store, Option<tempfile::TempDir>), CliError> {
         if let [] | [_] = self.homes[..]
             && self.homes.first().is_none_or(|url| self.names_store(url))
         {
-            return Ok((self.open_store(Stage::Parts, "cannot be searched")?, None));
+            return Ok((self.open_store(stage, "cannot be searched")?, None));
         }
         let mut sources = Vec::new();
         for url in &self.homes {
@@ -146,14 +149,13 @@ impl Context {
         let path = directory.path().join("annals.db");
         self.note_verbose(&format!("searching through a passing store, {}", path.display()));
         let annals = Annals::open_or_create(&path)?.with_clock(now);
-        let options = Options { stage: Stage::Parts, full: false, events: false };
-        self.sync(&annals, &sources, options)?;
+        self.sync(&annals, &sources, Options { stage, full: false, events: false })?;
         let freshness = Freshness::Synced;
         Ok((Store { annals, sources: Vec::new(), is_named: true, freshness }, Some(directory)))
     }
 
     /// Takes the homes that `--home` names, or else the user's, over into the user's store.
-    pub(crate) fn sync_now(&self, full: bool, events: bool) -> Result<(Annals, Account), CliError> {
+    pub(crate) fn sync_now(&self, options: Options) -> Result<(Annals, Account), CliError> {
         let sources: Vec<Box<dyn Source>> = match &self.homes[..] {
             [] => {
                 let found = self.find_homes();
@@ -177,19 +179,8 @@ impl Context {
             }
         };
         let annals = Annals::open_or_create(&self.store_path()?)?.with_clock(now);
-        let account = self.sync(&annals, &sources, Options { stage: Stage::Parts, full, events })?;
+        let account = self.sync(&annals, &sources, options)?;
         Ok((annals, account))
-    }
-
-    /// Brings the text index of a store up to date.
-    pub(crate) fn update_index(&self, store: &Annals) -> Result<Indexed, CliError> {
-        let progress = self.progress(0, "indexing documents");
-        let indexed = store.update_index(&|done, total| progress.reach(done, total))?;
-        drop(progress);
-        if indexed.documents > 0 {
-            self.note_verbose(&format!("{} added to the text index", count(indexed.documents, "document")));
-        }
-        Ok(indexed)
     }
 
     /// Where a store is to be put: over the user's, or over the one that `--home` names.
@@ -614,5 +605,10 @@ impl sync::Progress for SyncProgress {
 
     fn step(&self) {
         self.0.advance();
+    }
+
+    fn index(&self, done: usize, total: usize) {
+        self.0.rename("indexing documents");
+        self.0.reach(done, total);
     }
 }

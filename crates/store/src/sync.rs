@@ -263,8 +263,10 @@ fn sync_home(
     let reason = "sync";
     let projects_changed =
         known_home.as_ref().is_none_or(|home| !home.stamp.starts_with(&projects_stamp.as_bytes()[..16]));
+    // What could not be read and is of no session that could.
+    let mut unreadable = survey.quarantined;
     if projects_changed || options.full {
-        sync_projects(store, source, home, reason, account)?;
+        unreadable.extend(sync_projects(store, source, home, reason, account)?);
     }
     let is_stopped = AtomicBool::new(false);
     let (sender, receiver) = mpsc::sync_channel(CHUNKS_AHEAD);
@@ -292,19 +294,24 @@ fn sync_home(
     })?;
     for error in outcome.into_iter().filter_map(Result::err) {
         match error {
-            ReadError::Unreadable(quarantined) => account.quarantined.push(quarantined),
+            ReadError::Unreadable(quarantined) => unreadable.push(quarantined),
             error => account.failed.push(error.to_string()),
         }
     }
-    finish_home(store, source, home, reason, &gone, &survey.quarantined, options, is_first, account)?;
-    // The evidence was gathered before anything was read; what was written meanwhile is found next time.
-    if !is_same_home {
+    finish_home(store, source, home, reason, &gone, options, is_first, account)?;
+    // The evidence was gathered before anything was read; what was written meanwhile is found next time. Of a home in which
+    // something could not be read there is none, so that it is looked at again.
+    let stamp = if unreadable.is_empty() { home_stamp } else { Vec::new() };
+    let is_noted = known_home.as_ref().is_some_and(|home| home.stamp == stamp);
+    if !is_noted || !store.is_home_quarantine(home, &unreadable)? {
         let failed = |error: rusqlite::Error| store.commit_error(&error);
         let writing = store.write()?;
-        synced::note_home(&writing, home, &home_stamp, began).map_err(failed)?;
+        synced::note_home_quarantine(&writing, home, &unreadable, began).map_err(failed)?;
+        synced::note_home(&writing, home, &stamp, began).map_err(failed)?;
         store.finish(writing)?;
     }
-    account.quarantined.extend(survey.quarantined);
+    account.seen += unreadable.len();
+    account.quarantined.extend(unreadable);
     Ok(())
 }
 
@@ -313,14 +320,14 @@ fn file_stamp(stamp: &[u8]) -> Vec<u8> {
     stamp.get(16..).unwrap_or_default().to_vec()
 }
 
-/// Project records are few: all of them are read when any has changed.
+/// Project records are few: all of them are read when any has changed. Returns those that could not be.
 fn sync_projects(
     store: &Annals,
     source: &dyn Source,
     home: i64,
     reason: &str,
     account: &mut Account,
-) -> Result<(), SyncError> {
+) -> Result<Vec<Quarantined>, SyncError> {
     let found = source.projects()?;
     let failed = |error: rusqlite::Error| store.commit_error(&error);
     let writing = store.write()?;
@@ -338,12 +345,9 @@ fn sync_projects(
             false => account.unchanged += 1,
         }
     }
-    synced::note_quarantine(&writing, home, &found.quarantined, store.now()).map_err(failed)?;
-    account.seen += found.quarantined.len();
-    account.quarantined.extend(found.quarantined);
     revising.finish().map_err(failed)?;
     store.finish(writing)?;
-    Ok(())
+    Ok(found.quarantined)
 }
 
 /// Looks at one session and sends what has changed.
@@ -705,7 +709,6 @@ fn finish_home(
     home: i64,
     reason: &str,
     gone: &[(&SessionId, &Origin)],
-    quarantined: &[Quarantined],
     options: Options,
     is_first: bool,
     account: &mut Account,
@@ -715,7 +718,7 @@ fn finish_home(
         true => source.orphans()?,
         false => Vec::new(),
     };
-    if !gone.is_empty() || !quarantined.is_empty() || !orphans.is_empty() {
+    if !gone.is_empty() || !orphans.is_empty() {
         let writing = store.write()?;
         let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
         for stored in orphans {
@@ -727,7 +730,6 @@ fn finish_home(
                 Put::Unchanged => account.unchanged += 1,
             }
         }
-        synced::note_quarantine(&writing, home, quarantined, store.now()).map_err(failed)?;
         revising.finish().map_err(failed)?;
         if !gone.is_empty() {
             let mut revising =

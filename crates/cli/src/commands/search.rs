@@ -5,11 +5,13 @@ use annals::model::search::query::{Field, Filter, Query, parse};
 use annals::model::search::snippet::Snippet;
 use annals::query::SessionQuery;
 use annals::search::{Hit, Hits, Request, Wanted};
+use annals::sync::Stage;
 use serde::Serialize;
 
 use crate::args::Filters;
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
+use crate::homes::Freshness;
 use crate::output::{Output, Painter};
 use crate::short_id::ShortIds;
 use crate::text::{count, cut, grouped, harmless, one_line, width, wrap};
@@ -100,10 +102,14 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
         true => None,
         false => Some(parse(&text).map_err(|error| at_place(&text, error.at, &error.to_string()))?),
     };
-    let (store, _passing) = context.open_searchable()?;
+    let stage = if query.is_some() { Stage::Text } else { Stage::Parts };
+    let (store, _passing) = context.open_searchable(stage)?;
+    let is_synced = matches!(store.freshness, Freshness::Synced);
     let store = &store.annals;
-    if query.is_some() && !store.is_read_only() {
-        context.update_index(store)?;
+    // A store that is not followed is indexed all the same.
+    if query.is_some() && !is_synced && !store.is_read_only() {
+        let progress = context.progress(0, "indexing documents");
+        store.update_index(&|done, total| progress.reach(done, total))?;
     }
     let request = request(context, args, store, query, text)?;
     let hits = store.search(&request)?;

@@ -13,6 +13,7 @@ use super::codec::{self, Hash};
 use super::derived;
 use super::facts::{FIGURES, figures_of};
 use super::kind::Kind;
+use super::synced::OF_NO_SESSION;
 use super::scan::is_of;
 use crate::check::Problem;
 use crate::figures::{Call, Figures};
@@ -217,17 +218,19 @@ impl<'s> View<'s> {
         Ok(())
     }
 
-    /// What could not be read of a session when it was last looked for.
+    /// What could not be read of a session when it was last looked for; without one, of none that is in the store.
     fn quarantine(&self, session: Option<&SessionId>) -> Result<Vec<Quarantined>, ReadError> {
         if self.at.is_some() {
             return Ok(Vec::new());
         }
         self.store.read(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT q.place, q.reason, q.session, h.url FROM quarantine q JOIN home h ON h.n = q.home \
-                 WHERE q.session IS ?1",
-            )?;
-            let rows = statement.query_map([session.map(SessionId::as_str)], |row| {
+            let condition = match session {
+                Some(_) => "session = ?1",
+                None => OF_NO_SESSION,
+            };
+            let sql = format!("SELECT place, reason, session FROM quarantine WHERE {condition}");
+            let mut statement = connection.prepare_cached(&sql)?;
+            let rows = statement.query_map(rusqlite::params_from_iter(session.map(SessionId::as_str)), |row| {
                 let (place, reason, session): (String, String, Option<String>) =
                     (row.get(0)?, row.get(1)?, row.get(2)?);
                 let session = session.and_then(|session| SessionId::parse(&session).ok());
