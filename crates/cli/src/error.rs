@@ -121,8 +121,8 @@ impl From<OpenAnnalsError> for CliError {
         let message = CliError::new(&error);
         match error {
             OpenAnnalsError::NotFound { .. } => message.hint("any command without `--home` makes a store"),
-            OpenAnnalsError::NotAStore { .. } => message.hint("`--store` takes the path of an `annals.db`"),
-            OpenAnnalsError::Newer { .. } => message.hint("install that version of annals"),
+            OpenAnnalsError::NotAStore { .. } => message.hint("`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere"),
+            OpenAnnalsError::Newer { .. } => message.hint("install the newer annals"),
             OpenAnnalsError::Network { .. } => {
                 message.hint("`--store PATH` or ANNALS_STORE keeps it on a local disk")
             }
@@ -191,7 +191,7 @@ impl From<BackupError> for CliError {
             BackupError::NotAStore { .. } => {
                 message.hint("nothing was changed; give a file that `annals backup` has made")
             }
-            BackupError::Newer { .. } => message.hint("nothing was changed; install that version of annals"),
+            BackupError::Newer { .. } => message.hint("nothing was changed; install the newer annals"),
             BackupError::Damaged { .. } => message.hint("nothing was changed; try another backup"),
             BackupError::NoRoom { .. } => {
                 message.hint("nothing was changed; make room on the disk, then try again")

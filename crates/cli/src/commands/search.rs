@@ -282,7 +282,7 @@ fn print(context: &Context, args: &SearchArgs, store: &Annals, hits: &Hits) -> R
     if hits.hits.is_empty() {
         let note = match hits.total {
             0 => "no hits".to_owned(),
-            total => format!("no more hits: there are {}", grouped(total)),
+            total => format!("only {}", count(total, "hit")),
         };
         context.note(&note);
         return Ok(());

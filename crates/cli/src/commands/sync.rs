@@ -134,8 +134,7 @@ fn lines(account: &Account) -> Vec<String> {
         lines.push(format!("{} added to the text index", count(account.indexed, "document")));
     }
     if account.forgotten > 0 {
-        lines
-            .push(format!("{} left alone, because they were forgotten", count(account.forgotten, "session")));
+        lines.push(format!("{} left alone: forgotten here", count(account.forgotten, "session")));
     }
     lines
 }

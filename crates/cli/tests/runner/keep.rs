@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::kit::User;
+use super::kit::{User, hide_sizes};
 
 fn user() -> User {
     let user = User::new();
@@ -12,21 +12,10 @@ fn user() -> User {
     user
 }
 
-fn hide_sizes(ran: &super::kit::Ran) -> String {
-    let text = ran.to_string();
-    let mut words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-    for n in 1..words.len() {
-        if words[n].starts_with("KB") || words[n].starts_with("MB") {
-            words[n - 1] = "N".to_owned();
-        }
-    }
-    words.join(" ")
-}
-
 #[test]
 fn a_backup_is_a_store_and_can_be_put_back() {
     let user = user();
-    assert_snapshot!(hide_sizes(&user.annals(&["backup", "b.db"]).run()), @"
+    assert_snapshot!(hide_sizes(&user.annals(&["backup", "b.db"]).run(), "b.db"), @"
     exit 0
     -- stderr
     b.db: 10 documents, 1 revision, N KB, all of it checked

@@ -42,7 +42,7 @@ fn hits_are_shown_with_what_was_found_and_how_to_open_it() {
     -- stderr
     from 6, 2 of 15 hits
     "#);
-    assert_snapshot!(user.annals(&["search", "--tool", "bash", "npm", "test", "-n", "2"]).run(), @"
+    assert_snapshot!(user.annals(&["search", "--tool", "bash", "src", "-n", "2"]).run(), @"
     exit 0
     -- stderr
     no hits
@@ -117,7 +117,8 @@ fn hits_for_programs() {
 fn filters_narrow_a_search() {
     let user = User::with("opencode-1.1.65");
     let n = |arguments: &[&str]| {
-        let arguments = [&["search", "--json", "-n", "1000"], arguments].concat();
+        let limit = if arguments.contains(&"-n") { &[][..] } else { &["-n", "1000"] };
+        let arguments = [&["search", "--json"], limit, arguments].concat();
         user.annals(&arguments).run().ok().json().as_array().unwrap().len()
     };
     let all = n(&["rounding"]);

@@ -95,7 +95,9 @@ impl StoreFile {
         platform::create_private_directory(directory).map_err(refused)?;
         refuse_network(directory)?;
         // Made under another name and moved when complete, so that whoever finds a store finds all its tables.
-        let draft = tempfile::Builder::new().prefix(".annals-").tempdir_in(directory).map_err(refused)?;
+        // Its own error names a directory that nobody has heard of.
+        let unnamed = |error: io::Error| refused(io::Error::from(error.kind()));
+        let draft = tempfile::Builder::new().prefix(".annals-").tempdir_in(directory).map_err(unnamed)?;
         let made = draft.path().join("annals.db");
         platform::create_private_file(&made).map_err(refused)?;
         let filled = connect(&made, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|connection| {
