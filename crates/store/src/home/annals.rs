@@ -218,7 +218,15 @@ impl Annals {
             Ok(meta("schema")?.zip(meta("reader")?))
         };
         let failed = |error: rusqlite::Error| OpenAnnalsError::sqlite(path, &error);
-        let Some((schema, reader)) = file.read(versions).map_err(failed)? else {
+        let (file, found) = match file.read(versions) {
+            Err(error) if sqlite::is_damage(&error) => {
+                let file = StoreFile::open_damaged(path)?;
+                let found = file.read(versions).map_err(failed)?;
+                (file, found)
+            }
+            found => (file, found.map_err(failed)?),
+        };
+        let Some((schema, reader)) = found else {
             return Err(OpenAnnalsError::NotAStore { path: path.display().to_string() });
         };
         if reader > known {
@@ -246,7 +254,7 @@ impl Annals {
         self.file.path()
     }
 
-    /// Whether the store can only be read: its disk cannot be written to, or it is another user's.
+    /// Whether the store can only be read: its disk cannot be written to, it is another user's, or it is damaged.
     pub fn is_read_only(&self) -> bool {
         self.file.is_read_only() || self.is_newer
     }
@@ -275,6 +283,9 @@ impl Annals {
                 "{} was made by a later version of annals and is only read",
                 self.shown()
             )));
+        }
+        if self.file.is_damaged() {
+            return Err(CommitError::Unsupported(format!("{} is damaged and is only read", self.shown())));
         }
         self.file.write().map_err(|error| self.begin_error(error))
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use annals_core::Document;
 use annals_core::id::{Millis, SessionId};
 use rayon::prelude::*;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use super::codec;
 use super::facts::{FIGURES, Facts, figures_of};
@@ -134,9 +134,13 @@ impl Annals {
     fn past(&self) -> rusqlite::Result<Vec<Problem>> {
         let mut problems = Vec::new();
         let look = |connection: &Connection, row: &Row<'_>| {
-            let Examined::Flawed(what) = examine(row, 2)? else { return Ok(None) };
             let since = row.get_ref(1)?.as_i64().unwrap_or(0);
             let n = row.get_ref(0)?.as_i64().unwrap_or(0);
+            let what = match examine(row, 2)? {
+                Examined::Flawed(what) => what,
+                _ if is_untouched(connection, n, since) => "that revision did not write it".to_owned(),
+                _ => return Ok(None),
+            };
             let named = Named::of(connection, n);
             let place = format!("{} since revision {since}", named.place);
             Ok(Some(Problem { kind: ProblemKind::Unreadable, place, id: named.session, detail: what }))
@@ -384,12 +388,14 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
         }
     }
     for revision in [number(4)?, number(5)?] {
-        if revision != 0 && is_missing(connection, "SELECT 1 FROM revision WHERE n = ?1", revision) {
+        if revision != 0 && is_missing(connection, "SELECT 1 FROM revision WHERE n = ?1", [revision]) {
             add(ProblemKind::DanglingRow, format!("revision {revision} that wrote it does not exist"));
+        } else if revision != 0 && is_untouched(connection, n, revision) {
+            add(ProblemKind::DanglingRow, format!("revision {revision} did not write it"));
         }
     }
     if let Ok(home) = row.get_ref(6)?.as_i64()
-        && is_missing(connection, "SELECT 1 FROM home WHERE n = ?1", home)
+        && is_missing(connection, "SELECT 1 FROM home WHERE n = ?1", [home])
     {
         add(ProblemKind::DanglingRow, format!("home {home} that it came from does not exist"));
     }
@@ -410,9 +416,27 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
 }
 
 /// Whether a row is known not to exist.
-fn is_missing(connection: &Connection, sql: &str, n: i64) -> bool {
-    let exists = connection.prepare_cached(sql).and_then(|mut statement| statement.exists([n]));
+fn is_missing(connection: &Connection, sql: &str, values: impl Params) -> bool {
+    let exists = connection.prepare_cached(sql).and_then(|mut statement| statement.exists(values));
     exists.is_ok_and(|exists| !exists)
+}
+
+/// Whether a revision is known to have had nothing to do with the session of a document, so that a number is wrong. Nothing
+/// else tells a wrong number from a right one.
+fn is_untouched(connection: &Connection, n: i64, revision: i64) -> bool {
+    let standing = |n: i64| Standing::of(connection, n).ok().flatten();
+    let Some(this) = standing(n) else { return false };
+    let session = match Kind::from_number(this.kind) {
+        None => return false,
+        Some(Kind::Project) => 0,
+        Some(Kind::Session) => n,
+        Some(Kind::Part) => match standing(this.owner) {
+            Some(message) => message.owner,
+            None => return false,
+        },
+        Some(_) => this.owner,
+    };
+    is_missing(connection, "SELECT 1 FROM touched WHERE session = ?1 AND revision = ?2", [session, revision])
 }
 
 /// What is wrong with what is derived from a message or part.

@@ -44,6 +44,8 @@ enum Access {
     Full { idle: Mutex<Vec<Connection>>, writer: Mutex<Writer> },
     /// On a disk that cannot be written to, or another user's.
     ReadOnly(Arc<Connections>),
+    /// Cut short, or otherwise in a state in which SQLite does not write to it.
+    Damaged(Arc<Connections>),
 }
 
 /// Who writes: in this process whoever has it, between processes whoever has the lock file locked.
@@ -80,6 +82,13 @@ impl StoreFile {
             }
             Err(error) => return Err(OpenAnnalsError::io(&path, &error)),
         };
+        Ok(StoreFile { path, access })
+    }
+
+    /// Opens a store that SQLite does not open otherwise, so that what is left of it can be read.
+    pub(super) fn open_damaged(path: &Path) -> Result<StoreFile, OpenAnnalsError> {
+        let path = path.canonicalize().map_err(|error| OpenAnnalsError::io(path, &error))?;
+        let access = Access::Damaged(Connections::to(&path, Tolerance::Damage));
         Ok(StoreFile { path, access })
     }
 
@@ -124,7 +133,11 @@ impl StoreFile {
     }
 
     pub(super) fn is_read_only(&self) -> bool {
-        matches!(self.access, Access::ReadOnly(_))
+        !matches!(self.access, Access::Full { .. })
+    }
+
+    pub(super) fn is_damaged(&self) -> bool {
+        matches!(self.access, Access::Damaged(_))
     }
 
     /// Reads something in one transaction, seeing one state of everything.
@@ -133,7 +146,7 @@ impl StoreFile {
         mut work: impl FnMut(&Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
         let idle = match &self.access {
-            Access::ReadOnly(connections) => return connections.read(work),
+            Access::ReadOnly(connections) | Access::Damaged(connections) => return connections.read(work),
             Access::Full { idle, .. } => idle,
         };
         let mut tries = 0;

@@ -193,9 +193,9 @@ impl<'s> View<'s> {
             }
         };
         if self.at.is_none() {
-            // What the index says is held against the row that it leads to.
+            // What is asked for is held against the row that the index leads to: one that is not in order finds anything.
             let sql = format!(
-                "SELECT i.id, (x.owner, x.kind, x.id) IS (i.owner, i.kind, i.id), {STATE} \
+                "SELECT i.id, (x.owner, x.kind, x.id) IS (?1, ?2, i.id), {STATE} \
                  FROM document i LEFT JOIN document x ON x.n = i.n WHERE i.owner = ?1 AND i.kind = ?2 \
                  ORDER BY i.era, i.id"
             );
