@@ -4,6 +4,7 @@
 
 mod runner {
     mod annals_damage;
+    mod annals_keep;
     mod annals_store;
     mod check;
     mod commit;

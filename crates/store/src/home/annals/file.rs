@@ -13,6 +13,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
+use tempfile::TempDir;
 
 use super::OpenAnnalsError;
 use crate::platform;
@@ -104,7 +105,7 @@ impl StoreFile {
         platform::create_private_directory(directory).map_err(refused)?;
         refuse_network(directory)?;
         // Made under another name and moved when complete, so that whoever finds a store finds all its tables.
-        let draft = tempfile::Builder::new().prefix(".annals-").tempdir_in(directory).map_err(refused)?;
+        let draft = private_directory(directory).map_err(refused)?;
         let made = draft.path().join("annals.db");
         platform::create_private_file(&made).map_err(refused)?;
         let filled = connect(&made, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|connection| {
@@ -294,6 +295,18 @@ pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
 /// The file at which writers queue.
 pub(super) fn lock_file(path: &Path) -> io::Result<File> {
     platform::open_private_file(&sqlite::beside(path, "-lock"))
+}
+
+/// A directory of its own for something that is being made.
+pub(super) fn private_directory(parent: &Path) -> io::Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".annals-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o700));
+    }
+    builder.tempdir_in(parent)
 }
 
 /// Whether the file itself can be written to. Asked without opening it: closing it again would drop SQLite's locks.
