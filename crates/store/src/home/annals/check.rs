@@ -168,11 +168,12 @@ impl Annals {
         let index = self.file.read(|connection| Index::read(connection, &is_hidden)).unwrap_or_default();
         for n in index.wanted.iter().take(MOST_NAMED) {
             let Some(named) = index.name(*n) else { continue };
-            let (kind, detail) = match table {
-                Table::Document => (ProblemKind::Unreadable, "the page that it is in is damaged"),
-                Table::Past => (ProblemKind::Unreadable, "earlier states of it may be in a damaged page"),
+            let detail = match table {
+                Table::Document => "the page that it is in is damaged",
+                Table::Past => "earlier states of it may be in a damaged page",
             };
-            problems.push(Problem { kind, place: named.place, id: named.session, detail: detail.to_owned() });
+            let (kind, detail) = (ProblemKind::Unreadable, detail.to_owned());
+            problems.push(Problem { kind, place: named.place, id: named.session, detail });
         }
         if index.wanted.len() > MOST_NAMED {
             let detail =
@@ -351,25 +352,26 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
         let named = Named::of(connection, n);
         looked.problems.push(Problem { kind, place: named.place, id: named.session, detail });
     };
-    let examined = examine(row, 7)?;
-    let document = match &examined {
-        Examined::Absent => None,
-        Examined::Text(text) => match Document::parse(text.clone()) {
-            Ok(document) => Some(document),
+    let (mut is_clear, mut document) = (true, None);
+    match examine(row, 7)? {
+        Examined::Absent => {}
+        Examined::Text(text) => match Document::parse(text) {
+            Ok(parsed) => document = Some(parsed),
             Err(error) => {
+                is_clear = false;
                 add(ProblemKind::Unreadable, error.to_string());
-                None
             }
         },
         Examined::Flawed(what) => {
-            add(ProblemKind::Unreadable, what.clone());
-            None
+            is_clear = false;
+            add(ProblemKind::Unreadable, what);
         }
+        // Only earlier states are pruned.
         Examined::Pruned => {
+            is_clear = false;
             add(ProblemKind::Unreadable, codec::Damage::Pruned.to_string());
-            None
         }
-    };
+    }
     let id = row.get_ref(2)?.as_str().unwrap_or_default();
     let is_known = Kind::from_number(kind).is_some();
     let above = if owner == 0 { Ok(None) } else { Standing::of(connection, owner) };
@@ -404,7 +406,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
         looked.orphan = Some((owner, kind));
     }
     // Of what cannot be read nobody knows what would be derived.
-    if matches!(examined, Examined::Text(_)) == document.is_some()
+    if is_clear
         && let Some(above) = above
         && let Some(detail) = underived(connection, n, kind, id, owner, &above, document.as_ref())
     {
