@@ -65,6 +65,10 @@ pub enum ProblemKind {
     DanglingRow,
     /// A column holds what makes OpenCode fail.
     BadColumn,
+    /// What the store derives from documents is not what they say.
+    Derived,
+    /// The store has two places for one document, so one of them is never seen.
+    DuplicateDocument,
     /// A document lacks what the server of OpenCode 1.18 requires, so that it refuses the whole session.
     Unservable,
 }
@@ -89,6 +93,8 @@ impl ProblemKind {
             ProblemKind::Damaged => "damaged",
             ProblemKind::DanglingRow => "dangling-row",
             ProblemKind::BadColumn => "bad-column",
+            ProblemKind::Derived => "derived",
+            ProblemKind::DuplicateDocument => "duplicate-document",
             ProblemKind::Unservable => "unservable",
         }
     }
@@ -113,6 +119,8 @@ impl ProblemKind {
             ProblemKind::Damaged => {
                 "copy what can be read into a new database: `annals copy --from THIS --to NEW.db`"
             }
+            ProblemKind::Derived => "make it anew: `annals reindex`",
+            ProblemKind::DuplicateDocument => "restore the store from a backup",
             ProblemKind::DanglingRow => "remove it; what it refers to is gone",
             ProblemKind::BadColumn | ProblemKind::Unservable => {
                 "copy the session into a new database, which mends it: `annals copy --from THIS --to NEW.db`"
@@ -145,7 +153,7 @@ pub(crate) fn check_sessions(
 }
 
 /// What is wrong with one session, as far as its documents tell. `known` are all sessions of the home.
-fn check_session(
+pub(crate) fn check_session(
     home: &dyn Read,
     record: &SessionRecord,
     known: &HashSet<SessionId>,

@@ -86,7 +86,7 @@ pub struct Changed {
     pub before: Option<Document>,
     /// What it became; none if it was deleted.
     pub after: Option<Document>,
-    /// Whether this was a step of something that was being written, whose earlier states are not kept.
+    /// Whether what it was is not kept: this was a step of something that was being written, or a state was pruned since.
     pub is_step: bool,
 }
 
@@ -104,7 +104,7 @@ pub enum UndoError {
         key: Box<Key>,
     },
     /// What was before is not kept.
-    #[error("{key} was being written then, and what it was before is not kept")]
+    #[error("what {key} was then is not kept: it was being written, or was pruned since")]
     NotKept {
         /// Which document.
         key: Box<Key>,

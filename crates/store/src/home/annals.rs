@@ -4,6 +4,7 @@
 //! `docs/storage-format.md` describes the file. Documents are kept byte for byte, with a hash; everything else can be
 //! made from them anew.
 
+mod backup;
 mod check;
 mod codec;
 mod commit;
@@ -13,13 +14,16 @@ mod file;
 mod find_text;
 mod forget;
 mod kind;
-mod maintain;
 mod past;
+mod prune;
 mod read;
+mod restore;
 pub(crate) mod revise;
+mod scan;
 mod subscribe;
 pub(crate) mod synced;
 pub(crate) mod text_index;
+mod upgrade;
 
 use std::io;
 use std::path::Path;
@@ -30,9 +34,11 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::home::{CommitError, ReadError};
 use crate::sqlite;
+pub use backup::{BackupError, BackupReport};
 use file::{BeginError, StoreFile, Writing};
 pub use forget::{ForgetError, Forgotten};
-pub use maintain::{BackupError, Pruned, RestoredBackup, restore_backup};
+pub use prune::{Pruned, PrunedSession};
+pub use restore::{RestoredBackup, restore_backup};
 pub use subscribe::{Event, Subscription};
 
 /// The version of the tables.
@@ -174,7 +180,7 @@ impl Annals {
             connection.execute_batch(SCHEMA_SQL)?;
             connection.execute(
                 "INSERT INTO meta (name, value) VALUES ('schema', ?1), ('reader', 1), ('store', ?2)",
-                (SCHEMA, crate::ids::new_session().as_str().trim_start_matches("ses_")),
+                (SCHEMA, new_identity()),
             )?;
             connection.execute(
                 "INSERT INTO dictionary (id, bytes) VALUES (?1, ?2)",
@@ -214,14 +220,22 @@ impl Annals {
             Ok(meta("schema")?.zip(meta("reader")?))
         };
         let failed = |error: rusqlite::Error| OpenAnnalsError::sqlite(path, &error);
-        let Some((schema, reader)) = file.read(versions).map_err(failed)? else {
+        let (file, found) = match file.read(versions) {
+            Err(error) if sqlite::is_damage(&error) => {
+                let file = StoreFile::open_damaged(path)?;
+                let found = file.read(versions).map_err(failed)?;
+                (file, found)
+            }
+            found => (file, found.map_err(failed)?),
+        };
+        let Some((schema, reader)) = found else {
             return Err(OpenAnnalsError::NotAStore { path: path.display().to_string() });
         };
         if reader > known {
             return Err(OpenAnnalsError::Newer { path: path.display().to_string(), found: schema, known });
         }
         if schema < known && !file.is_read_only() {
-            maintain::upgrade(&file, schema, upgrades)?;
+            upgrade::upgrade(&file, upgrades)?;
         }
         Ok(Annals {
             file,
@@ -242,7 +256,7 @@ impl Annals {
         self.file.path()
     }
 
-    /// Whether the store can only be read: its disk cannot be written to, or it is another user's.
+    /// Whether the store can only be read: its disk cannot be written to, it is another user's, or it is damaged.
     pub fn is_read_only(&self) -> bool {
         self.file.is_read_only() || self.is_newer
     }
@@ -271,6 +285,9 @@ impl Annals {
                 "{} was made by a later version of annals and is only read",
                 self.shown()
             )));
+        }
+        if self.file.is_damaged() {
+            return Err(CommitError::Unsupported(format!("{} is damaged and is only read", self.shown())));
         }
         self.file.write().map_err(|error| self.begin_error(error))
     }
@@ -317,4 +334,9 @@ impl Annals {
     pub(crate) fn shown(&self) -> String {
         self.path().display().to_string()
     }
+}
+
+/// A name for a state of a store from which all others follow.
+fn new_identity() -> String {
+    crate::ids::new_session().as_str().trim_start_matches("ses_").to_owned()
 }

@@ -8,10 +8,15 @@ use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
+use crate::home::Reason;
+
 /// The number of the dictionary in use. One that was released is never changed.
 pub(super) const DICTIONARY: i64 = 1;
 /// The dictionary. A copy is in every store, so that others can read it.
 pub(super) const DICTIONARY_BYTES: &[u8] = include_bytes!("dictionary-1.zdict");
+
+/// The form of an earlier state whose text was pruned: what it was is not known any more, only that it was.
+pub(super) const PRUNED: i64 = -1;
 
 /// Higher levels save three hundredths of the bytes and take half as long again.
 const LEVEL: i32 = 1;
@@ -73,6 +78,17 @@ pub(super) enum Damage {
     Form,
     #[error("its text is not what its hash says")]
     Hash,
+    #[error("it was pruned")]
+    Pruned,
+}
+
+impl From<Damage> for Reason {
+    fn from(damage: Damage) -> Reason {
+        match damage {
+            Damage::Pruned => Reason::Noted(damage.to_string()),
+            damage => Reason::Damaged(damage.to_string()),
+        }
+    }
 }
 
 pub(super) fn pack(text: &[u8]) -> Packed {
@@ -95,6 +111,7 @@ pub(super) fn unpack(form: i64, size: i64, bytes: &[u8], hash: Hash) -> Result<V
                 usize::try_from(size).ok().filter(|size| *size <= LONGEST).ok_or(Damage::Compressed)?;
             decompress(bytes, size).ok_or(Damage::Compressed)?
         }
+        PRUNED => return Err(Damage::Pruned),
         _ => return Err(Damage::Form),
     };
     if Hash::of(&text) != hash {

@@ -58,7 +58,12 @@ pub(super) fn summary(
     }
 }
 
-fn add_up(connection: &Connection, n: i64, record: &SessionRecord) -> rusqlite::Result<SessionSummary> {
+/// Adds up the numbers of a session from those of its messages.
+pub(super) fn add_up(
+    connection: &Connection,
+    n: i64,
+    record: &SessionRecord,
+) -> rusqlite::Result<SessionSummary> {
     let mut summary = SessionSummary::of_document(record);
     for figures in figures_of_session(connection, n, Want::PartCounts)? {
         summary.add(&figures);
@@ -69,7 +74,8 @@ fn add_up(connection: &Connection, n: i64, record: &SessionRecord) -> rusqlite::
     Ok(summary)
 }
 
-fn names(list: &str) -> Vec<String> {
+/// The names of a list as it is stored.
+pub(super) fn names(list: &str) -> Vec<String> {
     serde_json::from_str(list).unwrap_or_default()
 }
 

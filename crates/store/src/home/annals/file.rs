@@ -13,6 +13,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
+use tempfile::TempDir;
 
 use super::OpenAnnalsError;
 use crate::platform;
@@ -22,6 +23,11 @@ use crate::sqlite::{self, Connections, Tolerance};
 const OLDEST_SQLITE: i32 = 3_051_003;
 /// How long to wait for a lock that somebody without our manners holds, the SQLite shell for instance.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// So often is something read again because another file was put in the store's place meanwhile.
+const MAX_TRIES: usize = 20;
+/// How long a log that is to be emptied is waited for. Nobody can write meanwhile.
+const SHORT_PATIENCE: Duration = Duration::from_millis(250);
 
 /// `annl`: what the file says it is.
 pub(super) const APPLICATION_ID: i32 = 0x616e_6e6c;
@@ -39,6 +45,8 @@ enum Access {
     Full { idle: Mutex<Vec<Connection>>, writer: Mutex<Writer> },
     /// On a disk that cannot be written to, or another user's.
     ReadOnly(Arc<Connections>),
+    /// Cut short, or otherwise in a state in which SQLite does not write to it.
+    Damaged(Arc<Connections>),
 }
 
 /// Who writes: in this process whoever has it, between processes whoever has the lock file locked.
@@ -78,6 +86,13 @@ impl StoreFile {
         Ok(StoreFile { path, access })
     }
 
+    /// Opens a store that SQLite does not open otherwise, so that what is left of it can be read.
+    pub(super) fn open_damaged(path: &Path) -> Result<StoreFile, OpenAnnalsError> {
+        let path = path.canonicalize().map_err(|error| OpenAnnalsError::io(path, &error))?;
+        let access = Access::Damaged(Connections::to(&path, Tolerance::Damage));
+        Ok(StoreFile { path, access })
+    }
+
     /// Makes an empty database, for its owner's eyes only from the first byte on, and calls `fill` to put tables into
     /// it. If there is one already, it stays.
     pub(super) fn create(
@@ -90,11 +105,13 @@ impl StoreFile {
         platform::create_private_directory(directory).map_err(refused)?;
         refuse_network(directory)?;
         // Made under another name and moved when complete, so that whoever finds a store finds all its tables.
-        let draft = tempfile::Builder::new().prefix(".annals-").tempdir_in(directory).map_err(refused)?;
+        let draft = private_directory(directory).map_err(refused)?;
         let made = draft.path().join("annals.db");
         platform::create_private_file(&made).map_err(refused)?;
         let filled = connect(&made, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|connection| {
             // Only an empty file can be told how it is to be laid out.
+            // So that what is pruned can be given back to the disk.
+            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
             connection.pragma_update(None, "application_id", APPLICATION_ID)?;
             connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
             fill(&connection)?;
@@ -116,7 +133,11 @@ impl StoreFile {
     }
 
     pub(super) fn is_read_only(&self) -> bool {
-        matches!(self.access, Access::ReadOnly(_))
+        !matches!(self.access, Access::Full { .. })
+    }
+
+    pub(super) fn is_damaged(&self) -> bool {
+        matches!(self.access, Access::Damaged(_))
     }
 
     /// Reads something in one transaction, seeing one state of everything.
@@ -125,25 +146,38 @@ impl StoreFile {
         mut work: impl FnMut(&Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
         let idle = match &self.access {
-            Access::ReadOnly(connections) => return connections.read(work),
+            Access::ReadOnly(connections) | Access::Damaged(connections) => return connections.read(work),
             Access::Full { idle, .. } => idle,
         };
-        let connection = match lock(idle).pop() {
-            Some(connection) => connection,
-            None => {
-                let connection = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-                connection.pragma_update(None, "query_only", true)?;
-                connection
+        let mut tries = 0;
+        loop {
+            let connection = lock(idle).pop();
+            let connection = match connection {
+                Some(connection) => connection,
+                None => {
+                    let connection = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+                    connection.pragma_update(None, "query_only", true)?;
+                    connection
+                }
+            };
+            let transaction = connection.unchecked_transaction();
+            let result = transaction.and_then(|transaction| {
+                let result = work(&transaction)?;
+                transaction.finish()?;
+                Ok(result)
+            });
+            tries += 1;
+            let has_moved = sqlite::has_moved(&connection);
+            if !has_moved {
+                lock(idle).push(connection);
             }
-        };
-        let transaction = connection.unchecked_transaction();
-        let result = transaction.and_then(|transaction| {
-            let result = work(&transaction)?;
-            transaction.finish()?;
-            Ok(result)
-        });
-        lock(idle).push(connection);
-        result
+            if !has_moved || tries == MAX_TRIES {
+                return result;
+            }
+            // A backup was restored: what was read may be of the file that was there before, with the log of the new
+            // one. The other connections are no better.
+            lock(idle).clear();
+        }
     }
 
     /// Begins a transaction that writes, when everybody who came before is done.
@@ -156,14 +190,19 @@ impl StoreFile {
         begun.map(|()| writing).map_err(BeginError::Sqlite)
     }
 
-    /// Copies the log into the main file and empties it, so that nothing of what was deleted is left there.
-    pub(super) fn empty_log(&self) -> rusqlite::Result<bool> {
-        let Access::Full { writer, idle } = &self.access else { return Ok(false) };
-        let writer = lock(writer);
-        lock(idle).clear();
-        let Some(connection) = &writer.connection else { return Ok(false) };
-        let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-        Ok(busy == 0)
+    /// Copies the log into the main file and empties it, so that nothing of what was deleted is left there. False if
+    /// somebody still reads from it.
+    pub(super) fn empty_log(&self) -> Result<bool, BeginError> {
+        if let Access::Full { idle, .. } = &self.access {
+            lock(idle).clear();
+        }
+        let emptied = self.exclusively(|connection| {
+            connection.busy_timeout(SHORT_PATIENCE)?;
+            let emptied = empty_log(connection);
+            connection.busy_timeout(PATIENCE)?;
+            emptied
+        })?;
+        emptied.map_err(BeginError::Sqlite)
     }
 
     /// Waits until nobody writes, and keeps it so while `work` is done to the files themselves.
@@ -246,9 +285,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Copies the log into the main file and empties it. False if somebody still reads from it.
+pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
+    let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    Ok(busy == 0)
+}
+
 /// The file at which writers queue.
-fn lock_file(path: &Path) -> io::Result<File> {
+pub(super) fn lock_file(path: &Path) -> io::Result<File> {
     platform::open_private_file(&sqlite::beside(path, "-lock"))
+}
+
+/// A directory of its own for something that is being made.
+pub(super) fn private_directory(parent: &Path) -> io::Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".annals-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o700));
+    }
+    builder.tempdir_in(parent)
 }
 
 /// Whether the file itself can be written to. Asked without opening it: closing it again would drop SQLite's locks.
@@ -256,14 +313,14 @@ fn is_writable(path: &Path) -> bool {
     platform::may_write(path) && path.parent().is_none_or(platform::may_write)
 }
 
-fn refuse_network(path: &Path) -> Result<(), OpenAnnalsError> {
+pub(super) fn refuse_network(path: &Path) -> Result<(), OpenAnnalsError> {
     match platform::network_file_system(path) {
         Some(kind) => Err(OpenAnnalsError::Network { path: path.display().to_string(), kind }),
         None => Ok(()),
     }
 }
 
-fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+pub(super) fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(PATIENCE)?;
     for (setting, on) in [

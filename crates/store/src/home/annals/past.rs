@@ -6,9 +6,9 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::Annals;
-use super::codec::{self, Hash};
 use super::kind::Kind;
 use super::read::{Moment, View, below, number};
+use super::scan::{EXAMINED, Examined, examine, is_of};
 use crate::history::{At, Changed, History, LogQuery, Revision, Touched};
 use crate::home::{Read, ReadError};
 
@@ -182,30 +182,36 @@ fn changed(
         let is_step = written == revision;
         return Ok(is_step.then_some(Changed { key, before: None, after: None, is_step }));
     }
-    let columns = "x.hash, x.form, x.size, x.data";
+    // An index that is damaged leads to another document.
+    if !is_of(connection, n, &key)? {
+        return Ok(None);
+    }
     let after = match since == revision {
         true => connection
-            .prepare_cached(&format!("SELECT {columns} FROM document x WHERE n = ?1"))?
+            .prepare_cached(&format!("SELECT {EXAMINED} FROM document x WHERE n = ?1"))?
             .query_row([n], text)?,
         false => connection
-            .prepare_cached(&format!("SELECT {columns} FROM past x WHERE document = ?1 AND since = ?2"))?
+            .prepare_cached(&format!("SELECT {EXAMINED} FROM past x WHERE document = ?1 AND since = ?2"))?
             .query_row((n, revision), text)?,
     };
     let before = connection
         .prepare_cached(&format!(
-            "SELECT {columns} FROM past x JOIN revision r ON r.n = x.since \
+            "SELECT {EXAMINED} FROM past x JOIN revision r ON r.n = x.since \
              WHERE x.document = ?1 AND (r.time, r.n) < (?2, ?3) ORDER BY r.time DESC, r.n DESC LIMIT 1"
         ))?
         .query_row((n, time, number), text)
         .optional()?
-        .flatten();
-    Ok(Some(Changed { key, before, after, is_step: false }))
+        .unwrap_or(Ok(None));
+    // What was pruned or is damaged is not kept either.
+    let is_step = before.is_err() || after.is_err();
+    Ok(Some(Changed { key, before: before.ok().flatten(), after: after.ok().flatten(), is_step }))
 }
 
-/// The document of a state; none where there is none, or where it is damaged.
-fn text(row: &Row<'_>) -> rusqlite::Result<Option<Document>> {
-    let Some(hash) = row.get_ref(0)?.as_bytes_or_null()?.and_then(Hash::read) else { return Ok(None) };
-    let bytes = row.get_ref(3)?.as_bytes_or_null()?.unwrap_or_default();
-    let text = codec::unpack(row.get(1)?, row.get(2)?, bytes, hash).ok();
-    Ok(text.and_then(|text| Document::parse(text).ok()))
+/// The document of a state; none where there was none. An error where there was one that is not to be had.
+fn text(row: &Row<'_>) -> rusqlite::Result<Result<Option<Document>, ()>> {
+    Ok(match examine(row, 0)? {
+        Examined::Absent => Ok(None),
+        Examined::Text(text) => Document::parse(text).map(Some).map_err(drop),
+        Examined::Pruned | Examined::Flawed(_) => Err(()),
+    })
 }

@@ -13,6 +13,7 @@ use super::codec::{self, Hash};
 use super::derived;
 use super::facts::{FIGURES, figures_of};
 use super::kind::Kind;
+use super::scan::is_of;
 use crate::check::Problem;
 use crate::figures::{Call, Figures};
 use crate::history::History;
@@ -54,7 +55,8 @@ impl StateRow {
     fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<StateRow> {
         Ok(StateRow {
             project: row.get(first)?,
-            converted: row.get(first + 1)?,
+            // Missing where an index leads nowhere.
+            converted: row.get::<_, Option<bool>>(first + 1)?.unwrap_or_default(),
             hash: row.get_ref(first + 2)?.as_bytes_or_null()?.and_then(Hash::read),
             form: row.get::<_, Option<i64>>(first + 3)?.unwrap_or(0),
             size: row.get::<_, Option<i64>>(first + 4)?.unwrap_or(0),
@@ -67,7 +69,7 @@ impl StateRow {
         let Some(hash) = self.hash else { return Ok(None) };
         let damaged = |reason: Reason| Quarantined { place: place.to_owned(), reason, session: None };
         let text = codec::unpack(self.form, self.size, &self.data, hash);
-        let text = text.map_err(|damage| damaged(Reason::Damaged(damage.to_string())))?;
+        let text = text.map_err(|damage| damaged(damage.into()))?;
         // The stored bytes are of no use any more, and may be large.
         drop(self.data);
         Document::parse(text).map(Some).map_err(|error| damaged(Reason::Json(error)))
@@ -115,6 +117,9 @@ impl<'s> View<'s> {
         let Some(state) = self.state(connection, n)? else { return Ok(Ok(None)) };
         let Some(key) = key(state.project.as_deref()) else { return Ok(Ok(None)) };
         let place = place_of(&key);
+        if state.hash.is_some() && !is_of(connection, n, &key)? {
+            return Ok(Err(misled(place).of_session(key.session())));
+        }
         Ok(match state.document(&place) {
             Ok(Some(document)) => Ok(Some(Stored { key, document, place })),
             Ok(None) => Ok(None),
@@ -165,8 +170,8 @@ impl<'s> View<'s> {
             return Ok(());
         }
         let place = |part: &str| Kind::Part.key(part, Some(message.as_str()), Some(session.as_str()), None);
-        let mut take = |part: &str, state: StateRow| {
-            if state.hash.is_none() {
+        let mut take = |part: &str, state: StateRow, is_it: bool| {
+            if state.hash.is_none() && is_it {
                 return;
             }
             let Some(key) = place(part) else { return };
@@ -175,6 +180,9 @@ impl<'s> View<'s> {
                 return;
             }
             let place = place_of(&key);
+            if !is_it {
+                return record.quarantined.push(misled(place).of(session));
+            }
             match state.document(&place) {
                 Ok(Some(document)) => record.parts.push(Stored { key, document, place }),
                 Ok(None) => {}
@@ -182,20 +190,28 @@ impl<'s> View<'s> {
             }
         };
         if self.at.is_none() {
+            // What is asked for is held against the row that the index leads to: one that is not in order finds anything.
             let sql = format!(
-                "SELECT x.id, {STATE} FROM document x WHERE owner = ?1 AND kind = ?2 ORDER BY era, id"
+                "SELECT i.id, (x.owner, x.kind, x.id) IS (?1, ?2, i.id), {STATE} \
+                 FROM document i LEFT JOIN document x ON x.n = i.n WHERE i.owner = ?1 AND i.kind = ?2 \
+                 ORDER BY i.era, i.id"
             );
             let mut statement = connection.prepare_cached(&sql)?;
             let mut rows = statement.query((n, Kind::Part.number()))?;
             while let Some(row) = rows.next()? {
                 let id: String = row.get(0)?;
-                take(&id, StateRow::read(row, 1)?);
+                let is_it: bool = row.get(1)?;
+                take(&id, StateRow::read(row, 2)?, is_it);
             }
             return Ok(());
         }
         for (part, id) in below(connection, n, Kind::Part)? {
             if let Some(state) = self.state(connection, part)? {
-                take(&id, state);
+                let is_it = match place(&id) {
+                    Some(key) => is_of(connection, part, &key)?,
+                    None => false,
+                };
+                take(&id, state, is_it);
             }
         }
         Ok(())
@@ -644,6 +660,12 @@ pub(super) fn figures_of_session(
         }
     }
     Ok(figures)
+}
+
+/// The index of documents leads to another document.
+fn misled(place: String) -> Quarantined {
+    let reason = Reason::Damaged("the index leads to another document".to_owned());
+    Quarantined { place, reason, session: None }
 }
 
 /// Where a document is, for people.
