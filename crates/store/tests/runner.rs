@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod runner {
+    mod annals_concurrent;
+    mod annals_damage;
+    mod annals_keep;
     mod annals_store;
     mod check;
     mod commit;

@@ -180,7 +180,7 @@ impl Annals {
             connection.execute_batch(SCHEMA_SQL)?;
             connection.execute(
                 "INSERT INTO meta (name, value) VALUES ('schema', ?1), ('reader', 1), ('store', ?2)",
-                (SCHEMA, crate::ids::new_session().as_str().trim_start_matches("ses_")),
+                (SCHEMA, new_identity()),
             )?;
             connection.execute(
                 "INSERT INTO dictionary (id, bytes) VALUES (?1, ?2)",
@@ -220,7 +220,15 @@ impl Annals {
             Ok(meta("schema")?.zip(meta("reader")?))
         };
         let failed = |error: rusqlite::Error| OpenAnnalsError::sqlite(path, &error);
-        let Some((schema, reader)) = file.read(versions).map_err(failed)? else {
+        let (file, found) = match file.read(versions) {
+            Err(error) if sqlite::is_damage(&error) => {
+                let file = StoreFile::open_damaged(path)?;
+                let found = file.read(versions).map_err(failed)?;
+                (file, found)
+            }
+            found => (file, found.map_err(failed)?),
+        };
+        let Some((schema, reader)) = found else {
             return Err(OpenAnnalsError::NotAStore { path: path.display().to_string() });
         };
         if reader > known {
@@ -248,7 +256,7 @@ impl Annals {
         self.file.path()
     }
 
-    /// Whether the store can only be read: its disk cannot be written to, or it is another user's.
+    /// Whether the store can only be read: its disk cannot be written to, it is another user's, or it is damaged.
     pub fn is_read_only(&self) -> bool {
         self.file.is_read_only() || self.is_newer
     }
@@ -277,6 +285,9 @@ impl Annals {
                 "{} was made by a later version of annals and is only read",
                 self.shown()
             )));
+        }
+        if self.file.is_damaged() {
+            return Err(CommitError::Unsupported(format!("{} is damaged and is only read", self.shown())));
         }
         self.file.write().map_err(|error| self.begin_error(error))
     }
@@ -323,4 +334,9 @@ impl Annals {
     pub(crate) fn shown(&self) -> String {
         self.path().display().to_string()
     }
+}
+
+/// A name for a state of a store from which all others follow.
+fn new_identity() -> String {
+    crate::ids::new_session().as_str().trim_start_matches("ses_").to_owned()
 }

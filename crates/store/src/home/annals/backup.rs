@@ -206,7 +206,7 @@ impl Draft {
     pub(super) fn beside(target: &Path) -> Result<Draft, BackupError> {
         let parent = parent_of(target);
         let refused = |error: io::Error| BackupError::io(&parent, error);
-        let directory = private_directory(&parent).map_err(refused)?;
+        let directory = file::private_directory(&parent).map_err(refused)?;
         let draft = Draft { directory, parent: parent.clone() };
         platform::create_private_file(&draft.path()).map_err(refused)?;
         Ok(draft)
@@ -348,16 +348,4 @@ fn verify(connection: &Connection) -> rusqlite::Result<Result<(usize, usize), Fl
 pub(super) fn parent_of(path: &Path) -> PathBuf {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new(".")).to_owned()
-}
-
-/// A directory of its own for something that is being made.
-fn private_directory(parent: &Path) -> io::Result<TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".annals-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o700));
-    }
-    builder.tempdir_in(parent)
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use annals_core::Document;
 use annals_core::id::{Millis, SessionId};
 use rayon::prelude::*;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use super::codec;
 use super::facts::{FIGURES, Facts, figures_of};
@@ -134,9 +134,13 @@ impl Annals {
     fn past(&self) -> rusqlite::Result<Vec<Problem>> {
         let mut problems = Vec::new();
         let look = |connection: &Connection, row: &Row<'_>| {
-            let Examined::Flawed(what) = examine(row, 2)? else { return Ok(None) };
             let since = row.get_ref(1)?.as_i64().unwrap_or(0);
             let n = row.get_ref(0)?.as_i64().unwrap_or(0);
+            let what = match examine(row, 2)? {
+                Examined::Flawed(what) => what,
+                _ if is_untouched(connection, n, since) => "that revision did not write it".to_owned(),
+                _ => return Ok(None),
+            };
             let named = Named::of(connection, n);
             let place = format!("{} since revision {since}", named.place);
             Ok(Some(Problem { kind: ProblemKind::Unreadable, place, id: named.session, detail: what }))
@@ -164,11 +168,12 @@ impl Annals {
         let index = self.file.read(|connection| Index::read(connection, &is_hidden)).unwrap_or_default();
         for n in index.wanted.iter().take(MOST_NAMED) {
             let Some(named) = index.name(*n) else { continue };
-            let (kind, detail) = match table {
-                Table::Document => (ProblemKind::Unreadable, "the page that it is in is damaged"),
-                Table::Past => (ProblemKind::Unreadable, "earlier states of it may be in a damaged page"),
+            let detail = match table {
+                Table::Document => "the page that it is in is damaged",
+                Table::Past => "earlier states of it may be in a damaged page",
             };
-            problems.push(Problem { kind, place: named.place, id: named.session, detail: detail.to_owned() });
+            let (kind, detail) = (ProblemKind::Unreadable, detail.to_owned());
+            problems.push(Problem { kind, place: named.place, id: named.session, detail });
         }
         if index.wanted.len() > MOST_NAMED {
             let detail =
@@ -347,25 +352,26 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
         let named = Named::of(connection, n);
         looked.problems.push(Problem { kind, place: named.place, id: named.session, detail });
     };
-    let examined = examine(row, 7)?;
-    let document = match &examined {
-        Examined::Absent => None,
-        Examined::Text(text) => match Document::parse(text.clone()) {
-            Ok(document) => Some(document),
+    let (mut is_clear, mut document) = (true, None);
+    match examine(row, 7)? {
+        Examined::Absent => {}
+        Examined::Text(text) => match Document::parse(text) {
+            Ok(parsed) => document = Some(parsed),
             Err(error) => {
+                is_clear = false;
                 add(ProblemKind::Unreadable, error.to_string());
-                None
             }
         },
         Examined::Flawed(what) => {
-            add(ProblemKind::Unreadable, what.clone());
-            None
+            is_clear = false;
+            add(ProblemKind::Unreadable, what);
         }
+        // Only earlier states are pruned.
         Examined::Pruned => {
+            is_clear = false;
             add(ProblemKind::Unreadable, codec::Damage::Pruned.to_string());
-            None
         }
-    };
+    }
     let id = row.get_ref(2)?.as_str().unwrap_or_default();
     let is_known = Kind::from_number(kind).is_some();
     let above = if owner == 0 { Ok(None) } else { Standing::of(connection, owner) };
@@ -384,12 +390,14 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
         }
     }
     for revision in [number(4)?, number(5)?] {
-        if revision != 0 && is_missing(connection, "SELECT 1 FROM revision WHERE n = ?1", revision) {
+        if revision != 0 && is_missing(connection, "SELECT 1 FROM revision WHERE n = ?1", [revision]) {
             add(ProblemKind::DanglingRow, format!("revision {revision} that wrote it does not exist"));
+        } else if revision != 0 && is_untouched(connection, n, revision) {
+            add(ProblemKind::DanglingRow, format!("revision {revision} did not write it"));
         }
     }
     if let Ok(home) = row.get_ref(6)?.as_i64()
-        && is_missing(connection, "SELECT 1 FROM home WHERE n = ?1", home)
+        && is_missing(connection, "SELECT 1 FROM home WHERE n = ?1", [home])
     {
         add(ProblemKind::DanglingRow, format!("home {home} that it came from does not exist"));
     }
@@ -398,7 +406,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
         looked.orphan = Some((owner, kind));
     }
     // Of what cannot be read nobody knows what would be derived.
-    if matches!(examined, Examined::Text(_)) == document.is_some()
+    if is_clear
         && let Some(above) = above
         && let Some(detail) = underived(connection, n, kind, id, owner, &above, document.as_ref())
     {
@@ -410,9 +418,27 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
 }
 
 /// Whether a row is known not to exist.
-fn is_missing(connection: &Connection, sql: &str, n: i64) -> bool {
-    let exists = connection.prepare_cached(sql).and_then(|mut statement| statement.exists([n]));
+fn is_missing(connection: &Connection, sql: &str, values: impl Params) -> bool {
+    let exists = connection.prepare_cached(sql).and_then(|mut statement| statement.exists(values));
     exists.is_ok_and(|exists| !exists)
+}
+
+/// Whether a revision is known to have had nothing to do with the session of a document, so that a number is wrong. Nothing
+/// else tells a wrong number from a right one.
+fn is_untouched(connection: &Connection, n: i64, revision: i64) -> bool {
+    let standing = |n: i64| Standing::of(connection, n).ok().flatten();
+    let Some(this) = standing(n) else { return false };
+    let session = match Kind::from_number(this.kind) {
+        None => return false,
+        Some(Kind::Project) => 0,
+        Some(Kind::Session) => n,
+        Some(Kind::Part) => match standing(this.owner) {
+            Some(message) => message.owner,
+            None => return false,
+        },
+        Some(_) => this.owner,
+    };
+    is_missing(connection, "SELECT 1 FROM touched WHERE session = ?1 AND revision = ?2", [session, revision])
 }
 
 /// What is wrong with what is derived from a message or part.
@@ -525,7 +551,8 @@ fn numbers(connection: &Connection, record: &SessionRecord) -> rusqlite::Result<
         return Ok(vec![problem("its numbers are missing".to_owned())]);
     };
     let mut problems = Vec::new();
-    if parts != n_parts {
+    // What is stale is added up by whoever asks next.
+    if parts != n_parts && !is_stale {
         problems.push(problem(format!("it has {n_parts} parts, and {parts} are noted")));
     }
     // Stale numbers are added up when they are asked for.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
+use tempfile::TempDir;
 
 use super::OpenAnnalsError;
 use crate::platform;
@@ -44,6 +45,8 @@ enum Access {
     Full { idle: Mutex<Vec<Connection>>, writer: Mutex<Writer> },
     /// On a disk that cannot be written to, or another user's.
     ReadOnly(Arc<Connections>),
+    /// Cut short, or otherwise in a state in which SQLite does not write to it.
+    Damaged(Arc<Connections>),
 }
 
 /// Who writes: in this process whoever has it, between processes whoever has the lock file locked.
@@ -83,6 +86,13 @@ impl StoreFile {
         Ok(StoreFile { path, access })
     }
 
+    /// Opens a store that SQLite does not open otherwise, so that what is left of it can be read.
+    pub(super) fn open_damaged(path: &Path) -> Result<StoreFile, OpenAnnalsError> {
+        let path = path.canonicalize().map_err(|error| OpenAnnalsError::io(path, &error))?;
+        let access = Access::Damaged(Connections::to(&path, Tolerance::Damage));
+        Ok(StoreFile { path, access })
+    }
+
     /// Makes an empty database, for its owner's eyes only from the first byte on, and calls `fill` to put tables into
     /// it. If there is one already, it stays.
     pub(super) fn create(
@@ -94,10 +104,10 @@ impl StoreFile {
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         platform::create_private_directory(directory).map_err(refused)?;
         refuse_network(directory)?;
-        // Made under another name and moved when complete, so that whoever finds a store finds all its tables.
-        // Its own error names a directory that nobody has heard of.
+        // Made under another name and moved when complete, so that whoever finds a store finds all its tables. Errors do
+        // not tell that name.
         let unnamed = |error: io::Error| refused(io::Error::from(error.kind()));
-        let draft = tempfile::Builder::new().prefix(".annals-").tempdir_in(directory).map_err(unnamed)?;
+        let draft = private_directory(directory).map_err(unnamed)?;
         let made = draft.path().join("annals.db");
         platform::create_private_file(&made).map_err(refused)?;
         let filled = connect(&made, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|connection| {
@@ -125,7 +135,11 @@ impl StoreFile {
     }
 
     pub(super) fn is_read_only(&self) -> bool {
-        matches!(self.access, Access::ReadOnly(_))
+        !matches!(self.access, Access::Full { .. })
+    }
+
+    pub(super) fn is_damaged(&self) -> bool {
+        matches!(self.access, Access::Damaged(_))
     }
 
     /// Reads something in one transaction, seeing one state of everything.
@@ -134,7 +148,7 @@ impl StoreFile {
         mut work: impl FnMut(&Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
         let idle = match &self.access {
-            Access::ReadOnly(connections) => return connections.read(work),
+            Access::ReadOnly(connections) | Access::Damaged(connections) => return connections.read(work),
             Access::Full { idle, .. } => idle,
         };
         let mut tries = 0;
@@ -282,6 +296,18 @@ pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
 /// The file at which writers queue.
 pub(super) fn lock_file(path: &Path) -> io::Result<File> {
     platform::open_private_file(&sqlite::beside(path, "-lock"))
+}
+
+/// A directory of its own for something that is being made.
+pub(super) fn private_directory(parent: &Path) -> io::Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".annals-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o700));
+    }
+    builder.tempdir_in(parent)
 }
 
 /// Whether the file itself can be written to. Asked without opening it: closing it again would drop SQLite's locks.

@@ -46,10 +46,10 @@ impl Annals {
         match &request.wanted {
             Wanted::Words(query) => self.search_words(request, query, sessions),
             Wanted::Substring { text, ignore_case } => {
-                self.scan_texts(request, &pattern(&regex::escape(text), *ignore_case)?, sessions)
+                self.search_documents(request, &pattern(&regex::escape(text), *ignore_case)?, sessions)
             }
             Wanted::Regex { pattern: text, ignore_case } => {
-                self.scan_texts(request, &pattern(text, *ignore_case)?, sessions)
+                self.search_documents(request, &pattern(text, *ignore_case)?, sessions)
             }
         }
     }
@@ -142,7 +142,7 @@ impl Annals {
     }
 
     /// Reads every document and keeps the latest that match.
-    fn scan_texts(
+    fn search_documents(
         &self,
         request: &Request,
         pattern: &Regex,

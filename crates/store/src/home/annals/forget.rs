@@ -36,6 +36,8 @@ pub struct Forgotten {
     /// Whether nothing is left in the log either. Otherwise somebody is reading from it; it is emptied by a later commit,
     /// or when everybody has closed the store.
     pub log_emptied: bool,
+    /// Why the text index could not be rid of it. It is made anew by the next search.
+    pub index_left: Option<String>,
     /// Copies of the store that annals has made beside it. They may hold the session, and are left alone.
     pub copies: Vec<PathBuf>,
     /// The numbers that the documents had. New documents may get them.
@@ -74,8 +76,14 @@ impl Annals {
                 return Err(ForgetError::NotFound(session.clone()));
             }
         }
+        // An index of the store as it was is of no use to anybody, should there be no time to change it.
+        writing
+            .execute("UPDATE meta SET value = ?1 WHERE name = 'store'", [super::new_identity()])
+            .map_err(failed)?;
         self.finish(writing)?;
         forgotten.n_documents = forgotten.documents.len();
+        forgotten.index_left =
+            self.remove_from_index(&forgotten.documents).err().map(|error| error.to_string());
         forgotten.not_rewritten = self.rewrite().err();
         if forgotten.not_rewritten.is_some() {
             self.give_back();

@@ -42,7 +42,6 @@ pub(super) struct View<'s> {
 /// A row of `document` or `past`, without its key.
 struct StateRow {
     project: Option<String>,
-    converted: bool,
     hash: Option<Hash>,
     form: i64,
     size: i64,
@@ -50,18 +49,16 @@ struct StateRow {
 }
 
 /// The columns of [`StateRow`], in this order. They have the same names in both tables.
-const STATE: &str = "x.project, x.converted, x.hash, x.form, x.size, x.data";
+const STATE: &str = "x.project, x.hash, x.form, x.size, x.data";
 
 impl StateRow {
     fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<StateRow> {
         Ok(StateRow {
             project: row.get(first)?,
-            // Missing where an index leads nowhere.
-            converted: row.get::<_, Option<bool>>(first + 1)?.unwrap_or_default(),
-            hash: row.get_ref(first + 2)?.as_bytes_or_null()?.and_then(Hash::read),
-            form: row.get::<_, Option<i64>>(first + 3)?.unwrap_or(0),
-            size: row.get::<_, Option<i64>>(first + 4)?.unwrap_or(0),
-            data: row.get_ref(first + 5)?.as_bytes_or_null()?.unwrap_or_default().to_vec(),
+            hash: row.get_ref(first + 1)?.as_bytes_or_null()?.and_then(Hash::read),
+            form: row.get::<_, Option<i64>>(first + 2)?.unwrap_or(0),
+            size: row.get::<_, Option<i64>>(first + 3)?.unwrap_or(0),
+            data: row.get_ref(first + 4)?.as_bytes_or_null()?.unwrap_or_default().to_vec(),
         })
     }
 
@@ -191,9 +188,9 @@ impl<'s> View<'s> {
             }
         };
         if self.at.is_none() {
-            // What the index says is held against the row that it leads to.
+            // What is asked for is held against the row that the index leads to: one that is not in order finds anything.
             let sql = format!(
-                "SELECT i.id, (x.owner, x.kind, x.id) IS (i.owner, i.kind, i.id), {STATE} \
+                "SELECT i.id, (x.owner, x.kind, x.id) IS (?1, ?2, i.id), {STATE} \
                  FROM document i LEFT JOIN document x ON x.n = i.n WHERE i.owner = ?1 AND i.kind = ?2 \
                  ORDER BY i.era, i.id"
             );

@@ -53,7 +53,8 @@ CREATE UNIQUE INDEX document_key ON document (owner, kind, id, era);
 CREATE INDEX document_revision ON document (revision);
 CREATE INDEX document_gone ON document (owner, kind) WHERE hash IS NULL;
 
--- Earlier states: from the revision `since` on, until the document's next state. No `data`: it was deleted then.
+-- Earlier states: from the revision `since` on, until the document's next state. No `data`: it was deleted then,
+-- or, where `form` is -1, its text and those of the states that followed were pruned.
 CREATE TABLE past (
   document  INTEGER NOT NULL REFERENCES document (n),
   since     INTEGER NOT NULL REFERENCES revision (n),

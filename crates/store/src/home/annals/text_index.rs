@@ -217,6 +217,7 @@ impl Annals {
         }
         let Some(text_index) = TextIndex::existing(&self.index_path()) else { return Ok(()) };
         let Some(reached) = text_index.reached() else { return Ok(()) };
+        let reached = Reached { store: self.identity()?, ..reached };
         let mut writer: IndexWriter =
             text_index.index.writer_with_num_threads(1, MEMORY).map_err(|error| text_index.failed(error))?;
         for n in documents {

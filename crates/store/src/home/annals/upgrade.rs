@@ -67,3 +67,164 @@ fn unsaved(file: &StoreFile, error: BackupError) -> OpenAnnalsError {
         error => OpenAnnalsError::Refused { path, what: format!("no backup could be made: {error}") },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    use annals_core::id::ProjectId;
+    use annals_core::{Document, Key, Transaction};
+
+    use super::super::{Annals, OpenAnnalsError};
+    use crate::history::{History, LogQuery};
+    use crate::home::{CommitError, Read, Write};
+
+    /// Two versions that do not exist. The second is one that the first version of annals cannot read.
+    const STEPS: [&str; 2] = [
+        "ALTER TABLE home ADD COLUMN colour TEXT; UPDATE revision SET reason = reason || ', upgraded'",
+        "CREATE TABLE flavour (n INTEGER PRIMARY KEY) STRICT; UPDATE meta SET value = 3 WHERE name = 'reader'",
+    ];
+    const STORE: &str = "ANNALS_TEST_UPGRADE_STORE";
+
+    fn store() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("annals.db");
+        commit(&Annals::open_or_create(&path).unwrap(), "a").unwrap();
+        (directory, path)
+    }
+
+    fn key() -> Key {
+        Key::Project(ProjectId::global())
+    }
+
+    fn commit(store: &Annals, text: &str) -> Result<(), CommitError> {
+        let mut transaction = Transaction::new(format!("say {text}"));
+        transaction.put(key(), Document::parse(format!("{text:?}").into_bytes()).unwrap());
+        store.commit(transaction).map(drop)
+    }
+
+    fn text(store: &Annals) -> String {
+        store.document(&key()).unwrap().unwrap().document.text().to_owned()
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(directory).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.retain(|name| !["-wal", "-shm", "-lock"].iter().any(|end| name.ends_with(end)));
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_store_is_brought_up_to_date_after_a_backup() {
+        let (directory, path) = store();
+        let upgraded = Annals::open_with(&path, &STEPS).unwrap();
+        assert_eq!(text(&upgraded), "\"a\"");
+        let log = upgraded.log(&LogQuery::default()).unwrap();
+        assert_eq!(log[0].reason, "say a, upgraded");
+        commit(&upgraded, "b").unwrap();
+        drop(upgraded);
+        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-3"]);
+        // Once is enough.
+        drop(Annals::open_with(&path, &STEPS).unwrap());
+        assert_eq!(names(directory.path()).len(), 2);
+        // The backup is the store as it was.
+        let before = Annals::open(&directory.path().join("annals.db.before-schema-3")).unwrap();
+        assert_eq!(text(&before), "\"a\"");
+        assert!(before.check(0, &|| {}).unwrap().is_empty());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(std::fs::metadata(before.path()).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_left_alone() {
+        let (directory, path) = store();
+        std::fs::write(directory.path().join("annals.db.before-schema-2"), "mine").unwrap();
+        drop(Annals::open_with(&path, &STEPS[..1]).unwrap());
+        let names = names(directory.path());
+        assert_eq!(names, ["annals.db", "annals.db.before-schema-2", "annals.db.before-schema-2-2"]);
+        assert_eq!(std::fs::read(directory.path().join("annals.db.before-schema-2")).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn a_step_that_fails_changes_nothing() {
+        let (directory, path) = store();
+        let error =
+            Annals::open_with(&path, &[STEPS[0], "CREATE TABLE x (y); INSERT INTO nowhere VALUES (1)"])
+                .unwrap_err();
+        assert!(error.to_string().contains("are as they were: no such table: nowhere"), "{error}");
+        assert_eq!(names(directory.path()), ["annals.db"]);
+        let store = Annals::open(&path).unwrap();
+        assert_eq!(text(&store), "\"a\"");
+        assert!(store.check(0, &|| {}).unwrap().is_empty());
+        commit(&store, "b").unwrap();
+        drop(store);
+        // One that works later does so from the beginning.
+        assert_eq!(text(&Annals::open_with(&path, &STEPS).unwrap()), "\"b\"");
+    }
+
+    #[test]
+    fn an_older_annals_reads_what_it_can_and_writes_nothing() {
+        let (_directory, path) = store();
+        drop(Annals::open_with(&path, &STEPS[..1]).unwrap());
+        let store = Annals::open(&path).unwrap();
+        assert!(store.is_read_only());
+        assert_eq!(text(&store), "\"a\"");
+        let error = commit(&store, "b").unwrap_err();
+        assert!(matches!(error, CommitError::Unsupported(_)), "{error}");
+        let error = store.prune(i64::MAX, None, false).unwrap_err();
+        assert!(matches!(error, CommitError::Unsupported(_)), "{error}");
+        drop(store);
+        drop(Annals::open_with(&path, &STEPS).unwrap());
+        let error = Annals::open(&path).unwrap_err();
+        assert!(matches!(error, OpenAnnalsError::Newer { found: 3, known: 1, .. }), "{error}");
+        let error = Annals::open_or_create(&path).unwrap_err();
+        assert!(matches!(error, OpenAnnalsError::Newer { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_version_that_is_none_is_damage() {
+        let (_directory, path) = store();
+        let writing = Annals::open(&path).unwrap();
+        let writing = writing.write().unwrap();
+        writing.execute_batch("UPDATE meta SET value = 0 WHERE name = 'schema'").unwrap();
+        writing.commit().unwrap();
+        let error = Annals::open(&path).unwrap_err();
+        assert!(matches!(error, OpenAnnalsError::Damaged { .. }), "{error}");
+    }
+
+    /// One of those that upgrade: not a test, but what the test starts this binary for.
+    #[test]
+    fn upgrader_among_others() {
+        let Ok(path) = std::env::var(STORE) else { return };
+        let store = Annals::open_with(Path::new(&path), &STEPS).unwrap();
+        commit(&store, &format!("by {}", std::process::id())).unwrap();
+    }
+
+    #[test]
+    fn several_processes_upgrade_at_once_and_one_does() {
+        let (directory, path) = store();
+        let upgraders: Vec<_> = (0..6)
+            .map(|_| {
+                Command::new(std::env::current_exe().unwrap())
+                    .args(["--exact", "home::annals::upgrade::tests::upgrader_among_others"])
+                    .env(STORE, &path)
+                    .stdout(std::process::Stdio::null())
+                    .spawn()
+                    .unwrap()
+            })
+            .collect();
+        for mut upgrader in upgraders {
+            assert!(upgrader.wait().unwrap().success());
+        }
+        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-3"]);
+        let store = Annals::open_with(&path, &STEPS).unwrap();
+        assert_eq!(store.head().unwrap(), 7);
+        assert!(store.check(0, &|| {}).unwrap().is_empty());
+    }
+}
