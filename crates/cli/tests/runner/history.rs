@@ -107,6 +107,8 @@ fn diff_shows_what_changed() {
     exit 0
     Fix the empty cart
     ses_36aaaaffe1 · revision 2, 2026-02-25 12:13 → now
+
+      msg_36aaaaffe12 · lab-large · 2026-02-24 16:20:00
       ~ prt_36aaaaffe12 · text
         │ text:
         │  one
@@ -117,8 +119,11 @@ fn diff_shows_what_changed() {
         │ +four
 
     - msg_36aaaaffe13 · you · 2026-02-24 16:20:00
+      - prt_36aaaaffe13 · text
+        │ -Thanks!
+        │ -That was quick.
     -- stderr
-    0 added, 1 removed, 1 changed
+    0 added, 2 removed, 1 changed
     ");
     assert_snapshot!(user.later(30, &["diff", "cart", "2026-02-25T12:05"]).run(), @r#"
     exit 0
@@ -127,9 +132,8 @@ fn diff_shows_what_changed() {
 
     ~ session
         │ title: "Fix the cart" → "Fix the empty cart"
-      + prt_36aaaaffe13 · text
-        │ +Thanks!
-        │ +That was quick.
+
+      msg_36aaaaffe12 · lab-large · 2026-02-24 16:20:00
       ~ prt_36aaaaffe12 · text
         │ text:
         │  one
@@ -139,7 +143,7 @@ fn diff_shows_what_changed() {
         │ +three
         │ +four
     -- stderr
-    1 added, 0 removed, 2 changed
+    0 added, 0 removed, 2 changed
     "#);
     assert_snapshot!(user.later(30, &["diff", "cart", &last.to_string()]).run(), @"
     exit 0
@@ -307,22 +311,22 @@ fn a_session_is_restored_and_that_is_undone_and_redone() {
     assert_snapshot!(user.later(30, &["restore", "cart", "--at", "15m"]).run(), @"
     exit 0
     -- stderr
-    ses_36aaaaffe1 is again what it was at 2026-02-25 12:18: 2 documents written, 0 deleted
-    this is revision 4; `annals undo 4` takes it back
+    ses_36aaaaffe1 is again what it was at 2026-02-25 12:18
+    2 documents written, 0 deleted: revision 4, which `annals undo 4` takes back
     ");
     assert_eq!(messages(31), 3);
     assert_snapshot!(user.later(32, &["restore", "cart", "--at", "1m"]).run(), @"
     exit 0
     -- stderr
-    ses_36aaaaffe1 is as it was at 2026-02-25 12:34
+    ses_36aaaaffe1 is what it was at 2026-02-25 12:34 already
     ");
-    assert_snapshot!(user.later(33, &["undo"]).run(), @r#"
+    assert_snapshot!(user.later(33, &["undo"]).run(), @"
     exit 0
     -- stderr
-    undid revision 4, "restore a session as of 2026-02-25 12:18" of 2026-02-25 12:33: 1 document written, 1 deleted
-    this is revision 5; `annals undo 5` takes it back
+    undid revision 4 of 2026-02-25 12:33: restore a session as of 2026-02-25 12:18
+    1 document written, 1 deleted: revision 5, which `annals undo 5` takes back
     the store has changed; OpenCode's own home is as it was
-    "#);
+    ");
     assert_eq!(messages(34), 2);
     let redone = user.later(35, &["undo", "--json"]).run().ok().json();
     assert_eq!(redone["reason"].as_str().unwrap().split(' ').next(), Some("undo"), "{redone}");
@@ -364,13 +368,13 @@ fn an_undo_that_cannot_be() {
 fn what_sync_found_can_be_undone_by_number() {
     let user = changed();
     let last = user.later(30, &["log", "-n", "1", "--json"]).run().ok().json()[0]["revision"].to_string();
-    assert_snapshot!(user.later(30, &["undo", &last]).run(), @r#"
+    assert_snapshot!(user.later(30, &["undo", &last]).run(), @"
     exit 0
     -- stderr
-    undid revision 3, "sync" of 2026-02-25 12:23: 2 documents written, 0 deleted
-    this is revision 4; `annals undo 4` takes it back
+    undid revision 3 of 2026-02-25 12:23: sync
+    2 documents written, 0 deleted: revision 4, which `annals undo 4` takes back
     the store has changed; OpenCode's own home is as it was
-    "#);
+    ");
     let exported = user.later(31, &["export", "cart"]).run().ok().json();
     assert_eq!(exported["messages"].as_array().unwrap().len(), 3);
 }
@@ -392,8 +396,8 @@ fn a_session_deleted_from_the_store_comes_back() {
     assert_snapshot!(user.later(31, &["restore", "cart", "--home", &store]).run(), @"
     exit 0
     -- stderr
-    ses_36aaaaffe1 is again what it was at revision 3, 2026-02-25 12:23: 6 documents written, 0 deleted
-    this is revision 5; `annals undo 5` takes it back
+    ses_36aaaaffe1 is again what it was at revision 3, 2026-02-25 12:23
+    6 documents written, 0 deleted: revision 5, which `annals undo 5` takes back
     ");
     assert!(user.later(32, &["show", "cart", "--home", &store]).run().ok().text().contains("2\n"));
 }

@@ -99,7 +99,7 @@ fn forget_leaves_nothing() {
     -- stderr
     2 sessions: 0 new, 0 changed, 0 gone
     5 documents looked at: 0 imported, 5 unchanged, 0 quarantined
-    1 session left alone, because they were forgotten
+    1 session left alone: forgotten here
     ");
     assert_snapshot!(user.annals(&["forget", "cart", "--yes"]).run(), @r#"
     exit 1

@@ -42,11 +42,20 @@ fn hits_are_shown_with_what_was_found_and_how_to_open_it() {
     -- stderr
     from 6, 2 of 15 hits
     "#);
-    assert_snapshot!(user.annals(&["search", "--tool", "bash", "src", "-n", "2"]).run(), @"
+    assert_snapshot!(user.annals(&["search", "--tool", "bash", "src", "-n", "2"]).run(), @r#"
     exit 0
+    385744ad0  "Health" helper & rounding
+      assistant · bash · 2026-02-20 10:15
+        ls src/util && wc -l src/util/*.ts
+        annals show 385744ad0 --message msg_c7a8bbccc001
+
+    36f8cb15f  Running the service locally (2)
+      assistant · bash · 2026-02-24 16:20
+        echo hello; ls src
+        annals show 36f8cb15f --message msg_c90734f07001
     -- stderr
-    no hits
-    ");
+    2 of 2 hits
+    "#);
     assert_snapshot!(user.annals(&["search", "--regex", r"TODO.*\d", "-n", "1"]).run(), @"
     exit 0
     36f8c0bdb  TODO markers in src (2)
@@ -213,7 +222,7 @@ fn queries_that_cannot_be_answered() {
     assert_snapshot!(user.annals(&["search", "cart", "--offset", "10"]).run(), @"
     exit 0
     -- stderr
-    no more hits: there are 1
+    only 1 hit
     ");
 }
 

@@ -26,7 +26,7 @@ fn the_overview_tells_of_the_store() {
       121 sessions in 4 projects, 521 messages, 1,274 parts, 1.2 MB
       last used 19h ago (2026-02-24 16:20)
     HOME/.local/share/annals/annals.db  store
-      121 sessions, 530.4 KB, up to date, revision 2 just now, no text index yet
+      121 sessions, N KB, up to date, revision 2 just now, no text index yet
 
     Latest
       36f8c14a0  19h ago     Document check (2)
@@ -365,7 +365,7 @@ fn what_could_not_be_read_is_told() {
     -- stderr
     2 sessions
     warning: 1 document could not be read; everything else is there
-      storage/session/global/ses_36cccc.json: 1:2: the text ends inside an object (session ses_36cccc)
+      storage/session/global/ses_36cccc.json:1:2: the text ends inside an object (session ses_36cccc)
     hint: `annals check` lists everything that is damaged
     ");
     for (arguments, code) in [
@@ -400,34 +400,34 @@ fn without_a_store_the_homes_are_read() {
     ID      UPDATED     MSGS  TOKENS      COST  TITLE
     36aaaa  19h ago        2       0        $0  First
     -- stderr
-    warning: HOME/.local/share/annals/annals.db is not a store of annals; OpenCode's homes are read as they are (`--store` takes the path of an `annals.db`)
+    warning: HOME/.local/share/annals/annals.db is not a store of annals; OpenCode's homes are read as they are (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
     1 session
     ");
     assert!(user.annals(&["show", "First"]).run().ok().text().contains("Hello to you"));
     assert_snapshot!(user.annals(&["rename", "First", "Renamed"]).run(), @r#"
     exit 0
     -- stderr
-    warning: HOME/.local/share/annals/annals.db is not a store of annals; OpenCode's homes are read as they are (`--store` takes the path of an `annals.db`)
+    warning: HOME/.local/share/annals/annals.db is not a store of annals; OpenCode's homes are read as they are (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
     ses_36aaaaffe1 is now called "Renamed"
     "#);
     assert_snapshot!(user.annals(&["log"]).run(), @"
     exit 1
     -- stderr
     error: HOME/.local/share/annals/annals.db is not a store of annals
-    hint: `--store` takes the path of an `annals.db`
+    hint: `--store PATH` or ANNALS_STORE names an `annals.db` elsewhere
     ");
     assert_snapshot!(user.annals(&["search", "hello"]).run(), @"
     exit 1
     -- stderr
     error: HOME/.local/share/annals/annals.db is not a store of annals
-    hint: `--store` takes the path of an `annals.db`
+    hint: `--store PATH` or ANNALS_STORE names an `annals.db` elsewhere
     ");
     // Who names a store is not answered from elsewhere.
     assert_snapshot!(user.annals(&["list", "--store", ".local"]).run(), @"
     exit 1
     -- stderr
     error: HOME/.local is not a store of annals
-    hint: `--store` takes the path of an `annals.db`
+    hint: `--store PATH` or ANNALS_STORE names an `annals.db` elsewhere
     ");
     std::fs::remove_dir(user.store()).unwrap();
     write(user.root(), ".local/share/annals/annals.db", "this is no database, but a text of some length");
@@ -436,7 +436,7 @@ fn without_a_store_the_homes_are_read() {
     ID      UPDATED     MSGS  TOKENS      COST  TITLE
     36aaaa  19h ago        2       0        $0  Renamed
     -- stderr
-    warning: HOME/.local/share/annals/annals.db is not a store of annals; OpenCode's homes are read as they are (`--store` takes the path of an `annals.db`)
+    warning: HOME/.local/share/annals/annals.db is not a store of annals; OpenCode's homes are read as they are (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
     1 session
     ");
     // A later version made it.
@@ -450,7 +450,7 @@ fn without_a_store_the_homes_are_read() {
     ID      UPDATED     MSGS  TOKENS      COST  TITLE
     36aaaa  19h ago        2       0        $0  Renamed
     -- stderr
-    warning: HOME/.local/share/annals/annals.db was made by a later version of annals (schema 99, this one knows 1); OpenCode's homes are read as they are (install that version of annals)
+    warning: HOME/.local/share/annals/annals.db was made by a later version of annals (schema 99, this one knows 1); OpenCode's homes are read as they are (install the newer annals)
     1 session
     ");
     // None of it was touched.
@@ -485,7 +485,55 @@ fn disks_that_cannot_be_written_to() {
     "#;
     let (stdout, stderr) = text(&in_namespace(user.root(), script));
     let root = user.root().display().to_string();
-    assert_snapshot!(format!("{stdout}-- stderr\n{stderr}").replace(&root, "HOME"), @"");
+    assert_snapshot!(format!("{stdout}-- stderr\n{stderr}").replace(&root, "HOME"), @r#"
+    ID      UPDATED     MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago        2       0        $0  First
+    full: 0
+    ID      UPDATED     MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago        2       0        $0  First
+    read-only: 0
+    log: 1
+    ID      UPDATED     MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago        2       0        $0  First
+    read-only, with sessions: 0
+    1  2026-02-25 12:03  +5   sync · opencode/  First
+    log: 0
+    search: 1
+    36aaaa  First
+      assistant · 2026-02-24 16:20
+        Hello to you
+        annals show 36aaaa --message msg_36aaaaffe12
+      you · 2026-02-24 16:20
+        Hello
+        annals show 36aaaa --message msg_36aaaaffe11
+    search: 0
+    undo: 1
+    rename: 0
+    -- stderr
+    warning: cannot make HOME/.local/share/annals/annals.db: the disk is full; OpenCode's homes are read as they are (make room on the disk)
+    1 session
+    warning: cannot open HOME/.local/share/annals/annals.db: read-only filesystem or storage medium; OpenCode's homes are read as they are (`--store PATH` or ANNALS_STORE keeps the store elsewhere)
+    1 session
+    error: cannot open HOME/.local/share/annals/annals.db: read-only filesystem or storage medium
+    hint: `--store PATH` or ANNALS_STORE keeps the store elsewhere
+    1 session: 1 new, 0 changed, 0 gone
+    5 documents looked at: 5 imported, 0 unchanged, 0 quarantined
+    5 documents added to the text index
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    1 session
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    1 revision
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    error: the text index HOME/.local/share/annals/annals.index cannot be used: Failed to acquire Lockfile: IoError(Os { code: 30, kind: ReadOnlyFilesystem, message: "Read-only file system" }). None
+    hint: `annals reindex` makes it anew; `--substring` and `--regex` do without it
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    2 of 2 hits
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    error: there is no revision 2
+    hint: the last one is 1; `annals log` lists them
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    ses_36aaaaffe1 is now called "Other"
+    "#);
 }
 
 #[test]
