@@ -47,6 +47,13 @@ pub(crate) enum Outcome {
     WithProblems,
 }
 
+impl Outcome {
+    /// Done, if both are.
+    pub(crate) fn and(self, other: Outcome) -> Outcome {
+        if self == Outcome::Done { other } else { self }
+    }
+}
+
 pub(crate) type CommandResult = Result<Outcome, CliError>;
 
 impl CliError {

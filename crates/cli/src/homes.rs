@@ -13,7 +13,7 @@ use annals::sync::source::Source;
 use annals::sync::{self, Account, Options, Stage, SyncError};
 
 use crate::context::{Context, now};
-use crate::error::CliError;
+use crate::error::{CliError, Outcome};
 use crate::moment::{open_at, session_then};
 use crate::progress::Progress;
 use crate::text::{count, grouped, one_line};
@@ -21,7 +21,7 @@ use crate::text::{count, grouped, one_line};
 /// What a command reads.
 pub(crate) enum Homes {
     /// A store.
-    Store(Store),
+    Store(Box<Store>),
     /// Homes as they are.
     Direct(Vec<Box<dyn Write>>),
 }
@@ -90,7 +90,7 @@ impl Context {
             other => other,
         };
         match store {
-            Ok(store) => Ok(Homes::Store(store)),
+            Ok(store) => Ok(Homes::Store(Box::new(store))),
             Err(Unusable::Nothing(error)) => Err(error),
             // Who names a store wants that one, and not an answer from elsewhere.
             Err(Unusable::Open(error @ OpenAnnalsError::NotAStore { .. })) if self.store.is_named => {
@@ -98,7 +98,7 @@ impl Context {
             }
             Err(unusable) if found.paths.is_empty() => Err(unusable.into()),
             Err(unusable) => {
-                self.warn_of(unusable.into(), "OpenCode's homes are read as they are");
+                self.warn_of(&unusable.into(), "OpenCode's homes are read as they are");
                 self.open_found().map(Homes::Direct)
             }
         }
@@ -107,7 +107,7 @@ impl Context {
     /// What a command that reads works on; for a moment of the past, the store.
     pub(crate) fn open_for(&self, stage: Stage, moment: Option<At>) -> Result<Homes, CliError> {
         match moment {
-            Some(_) => self.open_store(stage, "keeps no history").map(Homes::Store),
+            Some(_) => self.open_store(stage, "keeps no history").map(|store| Homes::Store(Box::new(store))),
             None => self.open(stage),
         }
     }
@@ -118,7 +118,7 @@ impl Context {
             [] => {
                 let store = self.open_user_store(&self.find_homes(), stage)?;
                 let Freshness::Failed(error) = store.freshness else { return Ok(store) };
-                self.warn_of(error.into(), "what is new in OpenCode is not shown");
+                self.warn_of(&error.into(), "what is new in OpenCode is not shown");
                 Ok(Store { freshness: Freshness::Left, ..store })
             }
             [url] => self.open_named_store(url)?.ok_or_else(|| {
@@ -198,7 +198,7 @@ impl Context {
         if let [url] = &self.homes[..]
             && let Some(store) = self.open_named_store(url)?
         {
-            return Ok(Homes::Store(store));
+            return Ok(Homes::Store(Box::new(store)));
         }
         self.open_each().map(Homes::Direct)
     }
@@ -346,7 +346,7 @@ impl Context {
             let annals = annals.with_clock(now);
             let store =
                 Store { annals, sources: self.found_paths(), is_named: false, freshness: Freshness::Left };
-            self.changed(&Homes::Store(store));
+            self.changed(&Homes::Store(Box::new(store)));
         }
     }
 
@@ -426,8 +426,23 @@ impl Context {
         }
     }
 
+    /// Says that what was shown is not all there is.
+    pub(crate) fn report_awaited(&self, n_parts: usize) -> Outcome {
+        if n_parts == 0 {
+            return Outcome::Done;
+        }
+        self.warn(&format!(
+            "{} not in the store yet; a sync brings them (`annals sync`)",
+            match n_parts {
+                1 => "1 part is".to_owned(),
+                n => format!("{} parts are", grouped(n)),
+            }
+        ));
+        Outcome::WithProblems
+    }
+
     /// What went wrong, what is done instead, and what to do about it, in one line.
-    fn warn_of(&self, error: CliError, instead: &str) {
+    fn warn_of(&self, error: &CliError, instead: &str) {
         let hint = error.hints.first().map(|hint| format!(" ({hint})")).unwrap_or_default();
         self.warn(&format!("{}; {instead}{hint}", one_line(&error.message)));
     }
@@ -577,6 +592,14 @@ fn open_sources(url: &str) -> Result<Vec<Box<dyn Source>>, CliError> {
 /// Whether a session is in a home of OpenCode that the store follows.
 pub(crate) fn is_followed(store: &Annals, session: &SessionRecord) -> bool {
     session.gone.is_none() && session.origins.iter().any(|origin| *origin != store.url())
+}
+
+/// How many parts of a session a store knows of and does not have yet, after so many were read: a list needs none of them.
+pub(crate) fn parts_awaited(home: &dyn Read, session: &SessionRecord, n_read: usize) -> usize {
+    match home.summary(session) {
+        Some(Ok(summary)) => summary.parts.saturating_sub(n_read),
+        _ => 0,
+    }
 }
 
 /// A sync in a few words.

@@ -153,6 +153,10 @@ fn a_store_is_made_where_it_was_asked_for() {
     assert_eq!(titles(user.annals(&["list", "--json", "--home", &store]).run()), ["First"]);
     let both = user.annals(&["list", "--json", "--home", &store, "--home", ".local/share/opencode"]).run();
     assert_eq!(titles(both), ["First", "Second"]);
+    // A list has not brought more than it needed.
+    assert_snapshot!(user.annals(&["show", "First", "--home", &store]).run(), @"");
+    assert_eq!(user.annals(&["export", "First", "--no-sync"]).run().code, 3);
+    assert!(user.annals(&["show", "First"]).run().ok().text().contains("Hello to you"));
     let shown = user.annals(&["show", "First", "--home", &store]).run().ok();
     assert!(shown.text().contains("Hello to you"));
 }
