@@ -21,19 +21,19 @@ use crate::time_arg::parse_time;
 ///
 /// Answers from the text index, the best hits first. Words are found whatever their case, also as pieces of names such as
 /// `getUserName` or `src/main.rs`. With `--substring` or `--regex` every document is read instead, and the latest hits come
-/// first.
-///
-///   parse error            both words, anywhere in the text
-///   \"parse error\"          side by side
-///   pars*                  words that begin so
-///   parse OR lex           either
-///   parse -test            without the second; also NOT test
-///   (parse OR lex) error   grouped
-///   tool:bash role:user type:reasoning agent:build model:gpt
-///   project:. dir:/path since:7d until:2026-01-01
+/// first. `--since` and `--until` are about when something was said.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 #[command(after_help = "\
+Queries:
+  parse error            both words, anywhere in the text
+  \"parse error\"          side by side
+  pars*                  words that begin so
+  parse OR lex           either; AND binds closer and may be left out
+  parse -test            without the second; also NOT test
+  (parse OR lex) error   grouped
+  tool:bash -role:user   only there, not there; also type:, agent:, model:
+  since:7d project:.     narrow the whole search; also until:, dir:
+
 Examples:
   annals search empty cart
   annals search '\"empty cart\" -test since:7d'
@@ -41,7 +41,7 @@ Examples:
   annals search --regex 'TODO\\(\\w+\\)' --role assistant
   annals search --substring '0x1f' --json | jq -r '.[].snippet'")]
 pub(crate) struct SearchArgs {
-    /// What to search for; quote it for the shell if it has `\"`, `*`, `(` or a word that begins with `-`
+    /// What to search for; quote it for the shell if it has quotation marks, `*`, `(` or a word that begins with `-`
     #[arg(required = true, value_name = "QUERY")]
     query: Vec<String>,
     #[command(flatten)]
