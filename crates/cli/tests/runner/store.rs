@@ -154,7 +154,17 @@ fn a_store_is_made_where_it_was_asked_for() {
     let both = user.annals(&["list", "--json", "--home", &store, "--home", ".local/share/opencode"]).run();
     assert_eq!(titles(both), ["First", "Second"]);
     // A list has not brought more than it needed.
-    assert_snapshot!(user.annals(&["show", "First", "--home", &store]).run(), @"");
+    assert_snapshot!(user.annals(&["show", "First", "--home", &store]).run(), @"
+    exit 3
+    First
+    ses_36aaaaffe1 · /home/dev · 2026-02-24 16:20
+
+    1. You to build                                                         16:20:00
+
+      build · lab/lab-large · 0 in · 0 out · $0 · 0ms
+    -- stderr
+    warning: 2 parts are not in the store yet; a sync brings them (`annals sync`)
+    ");
     assert_eq!(user.annals(&["export", "First", "--no-sync"]).run().code, 3);
     assert!(user.annals(&["show", "First"]).run().ok().text().contains("Hello to you"));
     let shown = user.annals(&["show", "First", "--home", &store]).run().ok();
@@ -283,7 +293,7 @@ fn changes_go_to_opencodes_home_and_the_store_knows() {
     ses_36aaaaffe1  Renamed
     1 session, 2 messages, 2 parts, 5 documents in all
     deleted 1 session
-    the store keeps what it knows of them, marked `source gone`; `annals forget` erases that too
+    the store keeps them, marked [source gone]; `annals forget` erases them there
     ");
     assert!(!file.exists());
     let rows = user.annals(&["list", "--json", "--no-sync"]).run().ok().json();
