@@ -386,7 +386,8 @@ pub(crate) fn looked(connection: &Connection, session: i64, home: i64) -> rusqli
         .optional()
 }
 
-/// Moves the cursor of a session: what was found is in the same transaction.
+/// Moves the cursor of a session: what was found is in the same transaction. After a look that went less deep than one
+/// before, nothing is known of what is below: the next one that goes there looks at all of it.
 pub(crate) fn note_look(
     connection: &Connection,
     session: i64,
@@ -398,7 +399,7 @@ pub(crate) fn note_look(
         .prepare_cached(
             "INSERT INTO origin (session, home, place, updated, stamp, looked, settled, stage) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET place = ?3, updated = ?4, stamp = ?5, \
-             looked = ?6, settled = ?7, stage = max(stage, ?8), gone = NULL",
+             looked = ?6, settled = ?7, stage = ?8, gone = NULL",
         )?
         .execute((
             session,
@@ -410,8 +411,9 @@ pub(crate) fn note_look(
             ended.settled,
             ended.depth as i64,
         ))?;
+    // Of a session that was read to its depths before, most parts are there.
     connection
-        .prepare_cached("UPDATE session SET awaited = ?2 WHERE n = ?1 AND (awaited <> ?2)")?
+        .prepare_cached("UPDATE session SET awaited = max(0, ?2 - parts) WHERE n = ?1")?
         .execute((session, ended.awaited))?;
     if ended.is_whole {
         connection
