@@ -25,9 +25,10 @@ use crate::home::annals::facts::Prepared;
 use crate::home::annals::revise::{Put, Revising};
 use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin, Text};
 use crate::home::annals::text_index::{Context, Entry, Indexing};
-use crate::home::{CommitError, Quarantined, ReadError, Want};
+use crate::home::{CommitError, Quarantined, ReadError};
 use crate::parallel;
 use crate::search::SearchError;
+use crate::summary::{self, SessionState};
 use source::{Seen, Sighting, Source, look};
 
 /// How long nothing must have been written to a session for it to count as settled. OpenCode sets marks and adds summaries
@@ -48,7 +49,7 @@ const CHUNKS_AHEAD: usize = 16;
 /// How far a sync goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Sessions and messages: enough to list them.
+    /// Session documents, with the numbers of their messages and parts: enough to list them.
     Messages,
     /// Everything.
     Parts,
@@ -364,25 +365,28 @@ fn look_at(
     sender: &SyncSender<Chunk>,
 ) -> Result<(), ReadError> {
     let id = &job.sighting.session;
+    // What was looked at in depth once is kept up to date in depth: only what was written since is read.
+    let depth = job.known.as_ref().map_or(depth, |known| known.depth.max(depth));
     let looked = store.now();
     let Some(record) = source.session(id)? else { return Ok(()) };
     let session = record.stored.document.lens::<Session<'_>>();
     let updated = session.time.and_then(|time| time.updated).unwrap_or(0);
     let elsewhere = store.used_elsewhere(id, home)?;
-    let is_new = job.known.is_none() && elsewhere.is_none() && store.document_number(id)?.is_none();
+    let number = store.document_number(id)?;
+    let has_messages = number.map_or(Ok(false), |number| store.has_messages(number))?;
     let comparing = Comparing {
         store,
         session: id.clone(),
         home,
         is_latest: elsewhere.is_none_or(|elsewhere| updated >= elsewhere),
-        is_new,
+        is_new: number.is_none(),
+        has_messages,
     };
     // A look that went less deep says nothing about what was below.
     let can_skip =
         |known: &&Origin| known.depth >= depth && !known.is_gone && !known.has_unreadable && !options.full;
     let since = job.known.as_ref().filter(can_skip);
     let since = since.map(|known| known.looked - SLACK);
-    let want = if depth == Depth::Parts { Want::Parts } else { Want::PartCounts };
     let mut looking = Looking {
         comparing,
         index,
@@ -395,15 +399,34 @@ fn look_at(
         context: None,
     };
     looking.document(record.stored.key.clone(), &record.stored.document, false)?;
+    if depth == Depth::Messages {
+        let (summary, quarantined) = summary::read(source, &record)?;
+        let last = job.sighting.written.max(updated);
+        let settled =
+            began - last >= SETTLING && quarantined.is_empty() && summary.state != SessionState::Open;
+        let ended = Ended {
+            stamp: job.sighting.stamp.clone(),
+            place: record.stored.place.clone(),
+            updated,
+            looked,
+            settled: settled || began - last >= ABANDONED,
+            depth,
+            summary: Some(Box::new(summary)),
+            quarantined,
+            is_whole: true,
+        };
+        looking.tally.seen += ended.quarantined.len();
+        looking.send(Some(End { ended, is_news: true }));
+        return Ok(());
+    }
     let mut messages: HashSet<MessageId> = HashSet::new();
     let mut quarantined = Vec::new();
-    let (mut awaited, mut is_open, mut last) = (0, false, job.sighting.written.max(updated));
+    let (mut is_open, mut last) = (false, job.sighting.written.max(updated));
     let mut failed: Option<ReadError> = None;
-    let unvisited = look(source, &record, since, want, &mut |mut seen| {
+    let unvisited = look(source, &record, since, &mut |mut seen| {
         quarantined.append(&mut seen.quarantined);
         messages.insert(seen.id.clone());
-        awaited += seen.n_parts;
-        match looking.message(seen, want, &mut is_open, &mut last) {
+        match looking.message(seen, &mut is_open, &mut last) {
             Ok(()) if looking.is_stopped => ControlFlow::Break(()),
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
@@ -455,7 +478,7 @@ fn look_at(
         looked,
         settled,
         depth,
-        awaited: if depth == Depth::Parts { 0 } else { awaited },
+        summary: None,
         quarantined,
         is_whole: since.is_none(),
     };
@@ -518,13 +541,7 @@ impl Looking<'_> {
         Ok(())
     }
 
-    fn message(
-        &mut self,
-        seen: Seen,
-        want: Want,
-        is_open: &mut bool,
-        last: &mut Millis,
-    ) -> Result<(), ReadError> {
+    fn message(&mut self, seen: Seen, is_open: &mut bool, last: &mut Millis) -> Result<(), ReadError> {
         if let Some(stored) = &seen.stored {
             let message = stored.document.lens::<Message<'_>>();
             *last = (*last).max(message.created().unwrap_or(0));
@@ -538,9 +555,6 @@ impl Looking<'_> {
             self.document(stored.key.clone(), &stored.document, seen.converted)?;
         } else {
             self.context = None;
-        }
-        if want != Want::Parts {
-            return Ok(());
         }
         let mut present: HashSet<PartId> = HashSet::new();
         for (id, stored) in seen.parts {
@@ -625,6 +639,7 @@ fn write(
         let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
         let (mut n_bytes, mut n_sessions) = (0, 0);
         let mut to_index = Vec::new();
+        let mut numbers = Vec::new();
         let began = Instant::now();
         loop {
             let job = &jobs[chunk.job];
@@ -664,6 +679,7 @@ fn write(
                         Some(_) => account.changed += usize::from(end.is_news),
                     }
                 }
+                numbers.push((session, end.ended.summary));
                 account.quarantined.extend(end.ended.quarantined);
             }
             let is_long = n_bytes >= COMMIT_BYTES || n_sessions >= COMMIT_SESSIONS;
@@ -678,6 +694,9 @@ fn write(
             }
         }
         let revision = revising.finish().map_err(failed)?;
+        for (session, summary) in numbers {
+            synced::note_numbers(&writing, session, summary.as_deref()).map_err(failed)?;
+        }
         synced::refresh(&writing).map_err(failed)?;
         store.finish(writing)?;
         if let (Some(indexing), Some(revision)) = (&mut *indexing, revision) {

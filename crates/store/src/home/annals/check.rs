@@ -530,7 +530,7 @@ fn numbers(connection: &Connection, record: &SessionRecord) -> rusqlite::Result<
         .query_row((n, Kind::Message.number(), Kind::Part.number()), |row| row.get(0))?;
     let stored = connection
         .prepare_cached(
-            "SELECT parts, stale, messages, cost, input, output, reasoning, cache_read, cache_write, models, agents, state \
+            "SELECT parts, stale OR brief, messages, cost, input, output, reasoning, cache_read, cache_write, models, agents, state \
              FROM session WHERE n = ?1",
         )?
         .query_row([n], |row| {

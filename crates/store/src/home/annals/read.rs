@@ -13,8 +13,8 @@ use super::codec::{self, Hash};
 use super::derived;
 use super::facts::{FIGURES, figures_of};
 use super::kind::Kind;
-use super::synced::OF_NO_SESSION;
 use super::scan::is_of;
+use super::synced::OF_NO_SESSION;
 use crate::check::Problem;
 use crate::figures::{Call, Figures};
 use crate::history::History;
@@ -227,12 +227,13 @@ impl<'s> View<'s> {
             };
             let sql = format!("SELECT place, reason, session FROM quarantine WHERE {condition}");
             let mut statement = connection.prepare_cached(&sql)?;
-            let rows = statement.query_map(rusqlite::params_from_iter(session.map(SessionId::as_str)), |row| {
-                let (place, reason, session): (String, String, Option<String>) =
-                    (row.get(0)?, row.get(1)?, row.get(2)?);
-                let session = session.and_then(|session| SessionId::parse(&session).ok());
-                Ok(Quarantined { place, reason: Reason::Noted(reason), session })
-            })?;
+            let rows =
+                statement.query_map(rusqlite::params_from_iter(session.map(SessionId::as_str)), |row| {
+                    let (place, reason, session): (String, String, Option<String>) =
+                        (row.get(0)?, row.get(1)?, row.get(2)?);
+                    let session = session.and_then(|session| SessionId::parse(&session).ok());
+                    Ok(Quarantined { place, reason: Reason::Noted(reason), session })
+                })?;
             rows.collect()
         })
     }
@@ -406,12 +407,15 @@ impl Read for View<'_> {
                     |row| Ok((row.get(0)?, row.get(1)?)),
                 )
             };
-            let awaited: usize =
-                connection.query_row("SELECT coalesce(sum(awaited), 0) FROM session", [], |row| row.get(0))?;
+            let (messages, parts): (usize, usize) = connection.query_row(
+                "SELECT coalesce(sum(messages), 0), coalesce(sum(parts), 0) FROM session WHERE brief",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
             let bytes: i64 =
                 connection.query_row("SELECT coalesce(sum(size), 0) FROM document", [], |row| row.get(0))?;
-            let (messages, parts) = (count(Kind::Message)?.0, count(Kind::Part)?.0);
-            Ok(Extent { messages, parts: parts + awaited, bytes: bytes.unsigned_abs() })
+            let (messages, parts) = (messages + count(Kind::Message)?.0, parts + count(Kind::Part)?.0);
+            Ok(Extent { messages, parts, bytes: bytes.unsigned_abs() })
         })
     }
 
@@ -631,7 +635,7 @@ pub(super) fn figures_of_session(
     let sum: Option<usize> = match want {
         Want::PartCounts => None,
         _ => connection
-            .prepare_cached("SELECT parts + awaited FROM session WHERE n = ?1 AND NOT stale")?
+            .prepare_cached("SELECT parts FROM session WHERE n = ?1 AND NOT stale AND NOT brief")?
             .query_row([session], |row| row.get(0))
             .optional()?,
     };

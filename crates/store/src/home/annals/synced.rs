@@ -15,11 +15,12 @@ use super::read::{below, number};
 use super::revise::{Put, Revising, State, state};
 use super::text_index::Entry;
 use crate::home::{Quarantined, ReadError};
+use crate::summary::SessionSummary;
 
 /// How deep a look at a session went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Depth {
-    /// Session and messages; parts were counted.
+    /// The session's own document; its messages and parts were counted.
     Messages = 1,
     /// Everything.
     Parts = 2,
@@ -69,8 +70,8 @@ pub(crate) struct Ended {
     pub(crate) looked: Millis,
     pub(crate) settled: bool,
     pub(crate) depth: Depth,
-    /// Parts that were counted and not read.
-    pub(crate) awaited: usize,
+    /// What was counted and not read.
+    pub(crate) summary: Option<Box<SessionSummary>>,
     pub(crate) quarantined: Vec<Quarantined>,
     /// Whether the look covered everything, so that what it did not find unreadable is readable.
     pub(crate) is_whole: bool,
@@ -132,7 +133,11 @@ impl Annals {
     }
 
     /// Whether this is noted of a home as unreadable, and nothing else that is of no session in the store.
-    pub(crate) fn is_home_quarantine(&self, home: i64, quarantined: &[Quarantined]) -> Result<bool, ReadError> {
+    pub(crate) fn is_home_quarantine(
+        &self,
+        home: i64,
+        quarantined: &[Quarantined],
+    ) -> Result<bool, ReadError> {
         let noted: Vec<(String, String, bool)> = self.read(|connection| {
             let sql = format!("SELECT place, reason, {OF_NO_SESSION} FROM quarantine WHERE home = ?1");
             let mut statement = connection.prepare_cached(&sql)?;
@@ -140,7 +145,8 @@ impl Annals {
         })?;
         let found: HashSet<(&str, String)> =
             quarantined.iter().map(|problem| (problem.place.as_str(), problem.reason.to_string())).collect();
-        let is_found = |(place, reason, _): &(String, String, bool)| found.contains(&(place.as_str(), reason.clone()));
+        let is_found =
+            |(place, reason, _): &(String, String, bool)| found.contains(&(place.as_str(), reason.clone()));
         let n_found = noted.iter().filter(|noted| is_found(noted)).count();
         Ok(n_found == found.len() && noted.iter().all(|noted| !noted.2 || is_found(noted)))
     }
@@ -157,6 +163,15 @@ impl Annals {
     /// The number of a session, if the store has a place for it.
     pub(crate) fn document_number(&self, session: &SessionId) -> Result<Option<i64>, ReadError> {
         self.read(|connection| number(connection, 0, Kind::Session, session.as_str()))
+    }
+
+    /// Whether the store has, or had, any message of a session.
+    pub(crate) fn has_messages(&self, session: i64) -> Result<bool, ReadError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT 1 FROM document WHERE owner = ?1 AND kind = ?2 LIMIT 1")?
+                .exists((session, Kind::Message.number()))
+        })
     }
 
     /// When a session was last used in other homes that still have it.
@@ -181,6 +196,8 @@ pub(crate) struct Comparing<'s> {
     pub(crate) is_latest: bool,
     /// Whether the store has nothing of the session yet.
     pub(crate) is_new: bool,
+    /// Whether it has any of its messages.
+    pub(crate) has_messages: bool,
 }
 
 impl Comparing<'_> {
@@ -197,7 +214,7 @@ impl Comparing<'_> {
             let text = text(&key, &document);
             Some(Finding::Put(key, document, prepared, text))
         };
-        if self.is_new {
+        if self.is_new || (!self.has_messages && matches!(key, Key::Message(..) | Key::Part(..))) {
             return Ok(put(key, document));
         }
         let hash = Hash::of(document.bytes());
@@ -247,7 +264,7 @@ impl Comparing<'_> {
         message: &MessageId,
         present: &HashSet<PartId>,
     ) -> Result<Vec<Finding>, ReadError> {
-        if self.is_new || !self.is_latest {
+        if !self.has_messages || !self.is_latest {
             return Ok(Vec::new());
         }
         self.store.read(|connection| {
@@ -411,10 +428,6 @@ pub(crate) fn note_look(
             ended.settled,
             ended.depth as i64,
         ))?;
-    // Of a session that was read to its depths before, most parts are there.
-    connection
-        .prepare_cached("UPDATE session SET awaited = max(0, ?2 - parts) WHERE n = ?1")?
-        .execute((session, ended.awaited))?;
     if ended.is_whole {
         connection
             .prepare_cached("DELETE FROM quarantine WHERE home = ?1 AND session = ?2")?
@@ -557,6 +570,21 @@ pub(crate) fn apply(
             }
             Ok(true)
         }
+    }
+}
+
+/// Notes the numbers of a session of which the messages are not here yet, or that from now on they are.
+pub(crate) fn note_numbers(
+    connection: &Connection,
+    session: i64,
+    summary: Option<&SessionSummary>,
+) -> rusqlite::Result<()> {
+    match summary {
+        Some(summary) => derived::store(connection, session, Some(&summary.title), summary, true),
+        None => connection
+            .prepare_cached("UPDATE session SET brief = 0, stale = 1 WHERE n = ?1 AND brief")?
+            .execute([session])
+            .map(drop),
     }
 }
 
