@@ -171,6 +171,8 @@ struct End {
     ended: Ended,
     /// Whether anything has to be noted at all.
     is_news: bool,
+    /// Whether any document has changed.
+    has_changed: bool,
 }
 
 /// Documents of a look.
@@ -416,7 +418,8 @@ fn look_at(
             is_whole: true,
         };
         looking.tally.seen += ended.quarantined.len();
-        looking.send(Some(End { ended, is_news: true }));
+        let has_changed = looking.has_findings;
+        looking.send(Some(End { ended, is_news: true, has_changed }));
         return Ok(());
     }
     let mut messages: HashSet<MessageId> = HashSet::new();
@@ -482,7 +485,8 @@ fn look_at(
         quarantined,
         is_whole: since.is_none(),
     };
-    looking.send(Some(End { ended, is_news }));
+    let has_changed = looking.has_findings;
+    looking.send(Some(End { ended, is_news, has_changed }));
     Ok(())
 }
 
@@ -676,7 +680,7 @@ fn write(
                         .map_err(failed)?;
                     match job.known {
                         None => account.new += 1,
-                        Some(_) => account.changed += usize::from(end.is_news),
+                        Some(_) => account.changed += usize::from(end.has_changed),
                     }
                 }
                 numbers.push((session, end.ended.summary));
