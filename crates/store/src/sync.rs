@@ -396,7 +396,7 @@ fn look_at(
     quarantined.extend(unvisited);
     let beside = looking.beside(source, id, &mut quarantined)?;
     if is_complete {
-        let lost = looking.comparing.lost_messages(&messages)?;
+        let lost = looking.lost_messages(source, &messages)?;
         looking.extend(lost);
     }
     if let Some(present) = beside {
@@ -537,6 +537,27 @@ impl Looking<'_> {
             }
         }
         Ok(present)
+    }
+
+    /// The messages that are gone, with their parts: unless those are still there, as after an undo in a directory.
+    fn lost_messages(
+        &self,
+        source: &dyn Source,
+        present: &HashSet<MessageId>,
+    ) -> Result<Vec<Finding>, ReadError> {
+        let mut lost = self.comparing.lost_messages(present)?;
+        for index in 0..lost.len() {
+            let Finding::Delete(Key::Message(_, message)) = &lost[index] else { continue };
+            for part in self.comparing.lost_parts(message, &HashSet::new())? {
+                let Finding::Delete(key) = &part else { continue };
+                match source.document(key) {
+                    Ok(None) => lost.push(part),
+                    Ok(Some(_)) | Err(ReadError::Unreadable(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(lost)
     }
 
     fn extend(&mut self, findings: Vec<Finding>) {

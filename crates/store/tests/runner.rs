@@ -22,6 +22,8 @@ mod runner {
     #[cfg(target_os = "linux")]
     mod powercut;
     mod sync;
+    #[cfg(target_os = "linux")]
+    mod sync_opencode;
 }
 
 /// A file that no `mod` line names would be tests that never run.

@@ -124,7 +124,10 @@ impl Annals {
     pub(crate) fn is_open(&self, session: i64) -> Result<bool, ReadError> {
         self.read(|connection| {
             let answers = "SELECT 1 FROM message WHERE session = ?1 AND role = 2 AND state = 3";
-            let calls = "SELECT 1 FROM call WHERE session = ?1 AND ms IS NULL AND NOT failed";
+            // Calls of a message that was deleted may have been left behind. Nobody will end them.
+            let calls = "SELECT 1 FROM call c JOIN document d ON d.n = c.n \
+                         JOIN message m ON m.session = c.session AND m.n = d.owner \
+                         WHERE c.session = ?1 AND c.ms IS NULL AND NOT c.failed";
             Ok(connection.prepare_cached(answers)?.exists([session])?
                 || connection.prepare_cached(calls)?.exists([session])?)
         })
