@@ -79,6 +79,26 @@ impl Workplace {
                 ],
             )
             .scenario(
+                "stream",
+                [
+                    Turn {
+                        reasoning: "One step after the other, and each of them is written down at once. ".repeat(4),
+                        text: "Slowly, word by word, a long answer comes about. ".repeat(10),
+                        chunk: 8,
+                        delay_ms: 15,
+                        ..Turn::default()
+                    }
+                    .and_call("bash", json!({"command": "for i in 1 2 3 4; do echo $i; sleep 0.2; done", "description": "Counts"})),
+                    // Files as long as this are emptied before they are written anew, so that readers find halves.
+                    Turn {
+                        text: "And now more than fits into one write. ".repeat(16_000),
+                        chunk: 20_000,
+                        delay_ms: 20,
+                        ..Turn::default()
+                    },
+                ],
+            )
+            .scenario(
                 "flood",
                 [
                     (0..8).fold(Turn::text("Reading."), |turn, n| turn.and_call("read", read(n))),
@@ -405,4 +425,70 @@ fn follow_everything(version: &str, evidence: Evidence) {
     server.stop();
     workplace.assert_nothing_is_lost();
     assert!(workplace.store.session(&session_id(&resting)).unwrap().unwrap().gone.is_none());
+}
+
+/// While an answer is written, whatever is read of it is a whole document, and history keeps one state of it and not all.
+#[test]
+fn an_answer_is_followed_while_it_is_written() {
+    for version in ["1.1.65", "1.18.33"] {
+        let mut workplace = Workplace::new(version);
+        let server = workplace.lab.serve(&workplace.repository);
+        let driver = Driver { server: &server };
+        let session = driver.create(Some("Slow"));
+        let parts = json!([{"type": "text", "text": "Take your time. [[scenario:stream]]"}]);
+        server.post(&format!("/session/{session}/prompt_async"), &json!({"parts": parts}));
+        let (mut n_syncs, mut n_imported, mut n_unreadable) = (0, 0, 0);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let account = run(&workplace.store, &*workplace.home(), ALL);
+            n_syncs += 1;
+            n_imported += account.imported;
+            n_unreadable += account.quarantined.len();
+            let is_last = |message: &Value| message["info"]["finish"] == "stop";
+            // Asked for rarely: the server is to write.
+            if n_syncs % 10 == 0 && driver.messages(&session).last().is_some_and(is_last) {
+                break;
+            }
+            assert!(Instant::now() < deadline, "the answer does not end");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        workplace.follow("the answer is there");
+        let query = |sql: &str| super::kit::query(workplace.store.path(), sql)[0].parse::<usize>().unwrap();
+        let n_past = query("SELECT count(*) FROM past");
+        println!("{version}: {n_syncs} syncs, {n_imported} imported, {n_unreadable} unreadable, {n_past} past");
+        assert!(n_syncs > 30 && n_imported > 30, "{version}: {n_syncs} syncs, {n_imported} imported");
+        assert!(n_past <= 2, "{version}: {n_past} past states after {n_syncs} syncs");
+        assert_eq!(query("SELECT count(*) FROM quarantine"), 0);
+        assert!(workplace.last.values().any(|document| document.text().len() > 600_000));
+        server.stop();
+    }
+}
+
+/// Sessions belong to projects, and OpenCode moves them when it finds that a directory is another project by now.
+#[test]
+fn a_session_that_moves_to_another_project_is_followed() {
+    for version in ["1.1.65", "1.18.33"] {
+        let mut workplace = Workplace::new(version);
+        let directory = workplace.lab.directory("plain", &[("README.md", "# Plain\n")]);
+        let arguments = ["--model", "lab/lab-large", "--title", "Plain", "Go on. [[scenario:read]]"];
+        let session = session_id(&workplace.lab.run(&directory, &arguments));
+        workplace.follow("a session without a project");
+        let project = |workplace: &Workplace| workplace.store.session(&session).unwrap().unwrap().project;
+        assert_eq!(project(&workplace).as_str(), "global");
+        let lab = &workplace.lab;
+        lab.git(&directory, &["init", "-q", "-b", "main"]);
+        lab.git(&directory, &["add", "-A"]);
+        lab.git(&directory, &["commit", "-q", "-m", "A project by now"]);
+        assert_eq!(lab.session_list(&directory)[0]["id"], session.as_str());
+        workplace.follow("its directory becomes a repository");
+        let first = project(&workplace);
+        assert_ne!(first.as_str(), "global", "{version}");
+        if version == "1.1.65" {
+            continue;
+        }
+        workplace.lab.git(&directory, &["remote", "add", "origin", "https://git.example.com/dev/plain.git"]);
+        assert_eq!(workplace.lab.session_list(&directory)[0]["id"], session.as_str());
+        workplace.follow("the repository gets a remote");
+        assert_ne!(project(&workplace), first);
+    }
 }
