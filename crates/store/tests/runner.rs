@@ -22,6 +22,7 @@ mod runner {
     #[cfg(target_os = "linux")]
     mod powercut;
     mod sync;
+    mod sync_events;
     #[cfg(target_os = "linux")]
     mod sync_opencode;
 }

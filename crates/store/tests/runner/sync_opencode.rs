@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use annals::history::{At, History};
+use annals::history::{At, History, LogQuery};
 use annals::home::Read;
 use annals::home::annals::Annals;
 use annals::model::id::SessionId;
@@ -21,7 +21,7 @@ use annals_testkit::opencode::{Lab, OpenCode, Server, standard_config};
 use serde_json::{Value, json};
 
 use super::annals_store::empty_store;
-use super::kit::{messages, open, open_db, session_id, sql};
+use super::kit::{export, messages, open, open_db, session_id, sql};
 use super::sync::{ALL, run};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -462,6 +462,64 @@ fn an_answer_is_followed_while_it_is_written() {
         assert!(workplace.last.values().any(|document| document.text().len() > 600_000));
         server.stop();
     }
+}
+
+/// OpenCode's own log reaches back to before annals came.
+#[test]
+fn what_was_undone_before_the_first_sync_is_in_the_log() {
+    let workplace = Workplace::new("1.18.33");
+    let server = workplace.lab.serve(&workplace.repository);
+    let driver = Driver { server: &server };
+    let session = driver.create(Some("Shop"));
+    for scenario in ["work", "more", "read"] {
+        driver.prompt(&session, scenario);
+    }
+    workplace.settled();
+    let (before, then) = (driver.messages(&session), annals::ids::now());
+    let second = driver.prompts(&session)[1].clone();
+    server.post(&format!("/session/{session}/revert"), &json!({"messageID": second}));
+    driver.prompt(&session, "chat");
+    let contents = workplace.settled();
+    let after = driver.messages(&session);
+    assert!(after.len() < before.len());
+
+    let (store, home) = (&workplace.store, workplace.home());
+    run(store, &*home, ALL);
+    let exported = |home: &dyn Read| -> Value {
+        let export: Value = serde_json::from_slice(&export(home, &session)).unwrap();
+        export["messages"].clone()
+    };
+    let at = |time: i64| store.at(At::Time(time)).unwrap().unwrap();
+    assert!(at(then).session(&session_id(&session)).unwrap().is_none(), "nobody had looked by then");
+    let current = export(store, &session);
+    let account = run(store, &*home, Options { events: true, ..ALL });
+    assert!(account.recorded > before.len() - after.len(), "{account:?}");
+    assert_eq!(exported(&*at(then)), json!(before));
+    assert_eq!(exported(&*at(annals::ids::now())), json!(after));
+    // What is, is as it was; only what had been is known now.
+    assert!(export(store, &session) == current);
+    assert_same("after the log", &contents, &contents_of(store, |_| true));
+    let query = LogQuery { session: Some(session_id(&session)), ..LogQuery::default() };
+    let log = store.log(&query).unwrap();
+    let recorded: Vec<_> = log.iter().filter(|revision| revision.reason == "recorded by OpenCode").collect();
+    assert!(recorded.iter().any(|revision| revision.time < then && revision.touched[0].written > 0));
+    assert!(recorded.iter().any(|revision| revision.time > then && revision.touched[0].deleted > 0));
+    assert!(log.is_sorted_by_key(|revision| std::cmp::Reverse(revision.time)));
+    let head = store.head().unwrap();
+    let again = run(store, &*home, Options { events: true, ..ALL });
+    assert_eq!((again.recorded, again.imported, again.deleted), (0, 0, 0), "{again:?}");
+    assert_eq!(store.head().unwrap(), head);
+    // The log goes on where it was left.
+    driver.prompt(&session, "more");
+    let (between, then) = (driver.messages(&session), annals::ids::now());
+    let last = driver.prompts(&session).pop().unwrap();
+    server.post(&format!("/session/{session}/revert"), &json!({"messageID": last}));
+    driver.prompt(&session, "read");
+    let contents = workplace.settled();
+    run(store, &*home, Options { events: true, ..ALL });
+    assert_eq!(exported(&*at(then)), json!(between));
+    assert_same("after more of the log", &contents, &contents_of(store, |_| true));
+    server.stop();
 }
 
 /// Sessions belong to projects, and OpenCode moves them when it finds that a directory is another project by now.
