@@ -22,7 +22,7 @@ use rayon::prelude::*;
 use crate::home::annals::Annals;
 use crate::home::annals::facts::Prepared;
 use crate::home::annals::revise::Revising;
-use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin};
+use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin, Standing};
 use crate::home::{CommitError, Quarantined, ReadError, Want};
 use crate::parallel;
 use source::{Seen, Sighting, Source, look};
@@ -345,15 +345,9 @@ fn look_at(
     let Some(record) = source.session(id)? else { return Ok(()) };
     let session = record.stored.document.lens::<Session<'_>>();
     let updated = session.time.and_then(|time| time.updated).unwrap_or(0);
-    let elsewhere = store.used_elsewhere(id, home)?;
-    let is_new = job.known.is_none() && elsewhere.is_none() && store.document_number(id)?.is_none();
-    let comparing = Comparing {
-        store,
-        session: id.clone(),
-        home,
-        is_latest: elsewhere.is_none_or(|elsewhere| updated >= elsewhere),
-        is_new,
-    };
+    let standing = store.standing(id, home, updated)?;
+    let is_new = job.known.is_none() && standing == Standing::Only && store.document_number(id)?.is_none();
+    let comparing = Comparing { store, session: id.clone(), home, standing, is_new };
     // A look that went less deep says nothing about what was below.
     let can_skip = |known: &&Origin| known.depth >= depth && !known.is_gone && !known.has_unreadable && !full;
     let since = job.known.as_ref().filter(can_skip);

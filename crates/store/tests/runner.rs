@@ -23,6 +23,7 @@ mod runner {
     mod powercut;
     mod sync;
     mod sync_events;
+    mod sync_homes;
     #[cfg(target_os = "linux")]
     mod sync_opencode;
 }
