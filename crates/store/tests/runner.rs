@@ -22,6 +22,8 @@ mod runner {
     #[cfg(target_os = "linux")]
     mod powercut;
     mod sync;
+    #[cfg(target_os = "linux")]
+    mod sync_cost;
     mod sync_events;
     mod sync_homes;
     #[cfg(target_os = "linux")]
