@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
 use annals_core::lens::{Message, Session};
-use annals_core::{ContentHash, Key};
+use annals_core::{ContentHash, Key, Stored};
 use rayon::prelude::*;
 
 use crate::home::annals::Annals;
 use crate::home::annals::facts::Prepared;
-use crate::home::annals::revise::Revising;
+use crate::home::annals::revise::{Put, Revising};
 use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin, Standing};
-use crate::home::{CommitError, Quarantined, ReadError, Want};
+use crate::home::{CommitError, Quarantined, ReadError, Reason, Want};
 use crate::parallel;
 use source::{Seen, Sighting, Source, look};
 
@@ -151,6 +151,8 @@ struct End {
     ended: Ended,
     /// Whether anything has to be noted at all.
     is_news: bool,
+    /// Whether any document was found otherwise than it was.
+    is_changed: bool,
 }
 
 /// Documents of a look.
@@ -179,7 +181,10 @@ fn sync_home(
         Stage::Messages => Depth::Messages,
         Stage::Parts => Depth::Parts,
     };
-    let is_done = |origin: &Origin| origin.is_gone || (origin.settled && origin.depth >= depth);
+    // A look in the future was made by a clock that was ahead: it says nothing about what came after.
+    let is_done = |origin: &Origin| {
+        origin.is_gone || (origin.settled && origin.depth >= depth && origin.looked <= began)
+    };
     // Nobody has written to the file of a database: then nothing in it has changed.
     // A file that was written to only just now can be written to again without a trace.
     let file = source.as_database().map(|database| database.stamp());
@@ -197,14 +202,15 @@ fn sync_home(
     let survey = source.survey()?;
     account.sessions += survey.sessions.len();
     let forgotten = store.forgotten()?;
+    let is_forgotten = |session: &SessionId| {
+        !forgotten.is_empty()
+            && forgotten.contains(&ContentHash::of(session.as_str().as_bytes()).as_bytes()[..16])
+    };
     let mut jobs = Vec::new();
     let mut present = HashSet::with_capacity(survey.sessions.len());
     for sighting in survey.sessions {
         present.insert(sighting.session.clone());
-        if !forgotten.is_empty()
-            && forgotten
-                .contains(&ContentHash::of(sighting.session.as_str().as_bytes()).as_bytes()[..16].to_vec())
-        {
+        if is_forgotten(&sighting.session) {
             account.forgotten += 1;
             continue;
         }
@@ -217,16 +223,22 @@ fn sync_home(
         }
     }
     // Where something could not be listed, what is missing may be in there.
-    let gone: Vec<(&SessionId, &Origin)> = match survey.quarantined.is_empty() {
+    let is_listed = survey.quarantined.iter().all(|problem| matches!(problem.reason, Reason::BadName(_)));
+    let gone: Vec<(&SessionId, &Origin)> = match is_listed {
         true => origins.iter().filter(|(id, origin)| !origin.is_gone && !present.contains(*id)).collect(),
         false => Vec::new(),
     };
-    let is_first = known_home.is_none();
+    // One that was cut short, or went for messages only, has not been there for parts.
+    let is_first = known_home.as_ref().is_none_or(|home| home.stamp.is_empty())
+        || origins.values().all(|origin| origin.depth < Depth::Parts);
     let projects_stamp = ContentHash::of(&survey.projects);
     let home_stamp = [&projects_stamp.as_bytes()[..16], file.as_deref().unwrap_or_default()].concat();
     let is_same_home = known_home.as_ref().is_some_and(|home| home.stamp == home_stamp);
-    if jobs.is_empty() && gone.is_empty() && is_same_home && !options.events && survey.quarantined.is_empty()
-    {
+    account.seen += survey.quarantined.len();
+    account.quarantined.extend_from_slice(&survey.quarantined);
+    let noted = known_home.as_ref().map_or(Ok(HashSet::new()), |home| store.noted(home.n))?;
+    let is_noted = noted == places(&survey.quarantined);
+    if jobs.is_empty() && gone.is_empty() && is_same_home && !options.events && is_noted {
         return Ok(());
     }
     progress.begin(&url, jobs.len());
@@ -243,8 +255,16 @@ fn sync_home(
     let reason = "sync";
     let projects_changed =
         known_home.as_ref().is_none_or(|home| !home.stamp.starts_with(&projects_stamp.as_bytes()[..16]));
-    if projects_changed || options.full {
-        sync_projects(store, source, home, reason, account)?;
+    // What is noted may be about projects, too.
+    if projects_changed || options.full || !is_noted {
+        let mut problems = sync_projects(store, source, home, reason, account)?;
+        problems.extend_from_slice(&survey.quarantined);
+        if noted != places(&problems) {
+            let failed = |error: rusqlite::Error| store.commit_error(&error);
+            let writing = store.write()?;
+            synced::note_home_quarantine(&writing, home, &problems, began).map_err(failed)?;
+            store.finish(writing)?;
+        }
     }
     let is_stopped = AtomicBool::new(false);
     let (sender, receiver) = mpsc::sync_channel(CHUNKS_AHEAD);
@@ -270,13 +290,36 @@ fn sync_home(
         let read = reader.join().unwrap_or_default();
         written.map(|()| read)
     })?;
+    let mut unreadable = Vec::new();
     for error in outcome.into_iter().filter_map(Result::err) {
         match error {
-            ReadError::Unreadable(quarantined) => account.quarantined.push(quarantined),
+            ReadError::Unreadable(quarantined) => unreadable.push(quarantined),
             error => account.failed.push(error.to_string()),
         }
     }
-    finish_home(store, source, home, reason, &gone, &survey.quarantined, options, is_first, account)?;
+    let orphans = match depth == Depth::Parts && (is_first || options.full) {
+        true => match source.orphans() {
+            Ok(orphans) => orphans,
+            // As long as not everything can be listed, nobody knows what belongs to nothing. A look has said so already, if
+            // it is about a session.
+            Err(ReadError::Unreadable(problem)) => {
+                let is_known = account.quarantined.iter().any(|known| known.place == problem.place);
+                unreadable.extend(Some(problem).filter(|_| !is_known));
+                Vec::new()
+            }
+            Err(error) => return Err(error.into()),
+        },
+        false => Vec::new(),
+    };
+    account.seen += unreadable.len();
+    let orphans = orphans.into_iter().filter(|stored| !stored.key.session().is_some_and(is_forgotten));
+    finish_home(store, home, reason, &gone, &unreadable, orphans.collect(), account)?;
+    account.quarantined.append(&mut unreadable);
+    if options.events
+        && let Some(database) = source.as_database()
+    {
+        events::take(store, database, home, account)?;
+    }
     // The evidence was gathered before anything was read; what was written meanwhile is found next time.
     if !is_same_home {
         let failed = |error: rusqlite::Error| store.commit_error(&error);
@@ -284,8 +327,11 @@ fn sync_home(
         synced::note_home(&writing, home, &home_stamp, began).map_err(failed)?;
         store.finish(writing)?;
     }
-    account.quarantined.extend(survey.quarantined);
     Ok(())
+}
+
+fn places(quarantined: &[Quarantined]) -> HashSet<String> {
+    quarantined.iter().map(|problem| problem.place.clone()).collect()
 }
 
 /// The part of a home's stamp that is about its file.
@@ -293,14 +339,14 @@ fn file_stamp(stamp: &[u8]) -> Vec<u8> {
     stamp.get(16..).unwrap_or_default().to_vec()
 }
 
-/// Project records are few: all of them are read when any has changed.
+/// Project records are few: all of them are read when any has changed. Returns those that could not be.
 fn sync_projects(
     store: &Annals,
     source: &dyn Source,
     home: i64,
     reason: &str,
     account: &mut Account,
-) -> Result<(), SyncError> {
+) -> Result<Vec<Quarantined>, SyncError> {
     let found = source.projects()?;
     let failed = |error: rusqlite::Error| store.commit_error(&error);
     let writing = store.write()?;
@@ -313,18 +359,17 @@ fn sync_projects(
         let prepared = Prepared::new(&stored.key, &stored.document, false);
         let is_written = !is_others
             && revising.put(&stored.key, &prepared, &stored.document).map_err(failed)?
-                == crate::home::annals::revise::Put::Written;
+                == Put::Written;
         match is_written {
             true => account.imported += 1,
             false => account.unchanged += 1,
         }
     }
-    synced::note_quarantine(&writing, home, &found.quarantined, store.now()).map_err(failed)?;
     account.seen += found.quarantined.len();
-    account.quarantined.extend(found.quarantined);
+    account.quarantined.extend_from_slice(&found.quarantined);
     revising.finish().map_err(failed)?;
     store.finish(writing)?;
-    Ok(())
+    Ok(found.quarantined)
 }
 
 /// Looks at one session and sends what has changed.
@@ -348,8 +393,10 @@ fn look_at(
     let standing = store.standing(id, home, updated)?;
     let is_new = job.known.is_none() && standing == Standing::Only && store.document_number(id)?.is_none();
     let comparing = Comparing { store, session: id.clone(), home, standing, is_new };
-    // A look that went less deep says nothing about what was below.
-    let can_skip = |known: &&Origin| known.depth >= depth && !known.is_gone && !known.has_unreadable && !full;
+    // A look that went less deep says nothing about what was below, and one in the future nothing about what came after.
+    let can_skip = |known: &&Origin| {
+        known.depth >= depth && known.looked <= began && !known.is_gone && !known.has_unreadable && !full
+    };
     let since = job.known.as_ref().filter(can_skip);
     let since = since.map(|known| known.looked - SLACK);
     let want = if depth == Depth::Parts { Want::Parts } else { Want::PartCounts };
@@ -359,18 +406,18 @@ fn look_at(
         sender,
         findings: Vec::new(),
         tally: Tally::default(),
+        awaited: 0,
         is_stopped: false,
         has_findings: false,
     };
     looking.document(record.stored.key.clone(), &record.stored.document, false)?;
     let mut messages: HashSet<MessageId> = HashSet::new();
     let mut quarantined = Vec::new();
-    let (mut awaited, mut is_open, mut last) = (0, false, job.sighting.written.max(updated));
+    let (mut is_open, mut last) = (false, job.sighting.written.max(updated));
     let mut failed: Option<ReadError> = None;
     let unvisited = look(source, &record, since, want, &mut |mut seen| {
         quarantined.append(&mut seen.quarantined);
         messages.insert(seen.id.clone());
-        awaited += seen.n_parts;
         match looking.message(seen, want, &mut is_open, &mut last) {
             Ok(()) if looking.is_stopped => ControlFlow::Break(()),
             Ok(()) => ControlFlow::Continue(()),
@@ -414,6 +461,7 @@ fn look_at(
                 || known.depth < depth
                 || known.is_gone
                 || known.updated != updated
+                || known.looked > began
         });
     looking.tally.seen += quarantined.len();
     let ended = Ended {
@@ -423,11 +471,12 @@ fn look_at(
         looked,
         settled,
         depth,
-        awaited: if depth == Depth::Parts { 0 } else { awaited },
+        awaited: looking.awaited,
         quarantined,
         is_whole: since.is_none(),
     };
-    looking.send(Some(End { ended, is_news }));
+    let is_changed = looking.has_findings;
+    looking.send(Some(End { ended, is_news, is_changed }));
     Ok(())
 }
 
@@ -438,6 +487,8 @@ struct Looking<'l> {
     sender: &'l SyncSender<Chunk>,
     findings: Vec<Finding>,
     tally: Tally,
+    /// Parts that are there, and neither read now nor known from earlier.
+    awaited: usize,
     /// Whether the writer has given up.
     is_stopped: bool,
     has_findings: bool,
@@ -486,6 +537,7 @@ impl Looking<'_> {
             self.document(stored.key.clone(), &stored.document, seen.converted)?;
         }
         if want != Want::Parts {
+            self.awaited += seen.n_parts.saturating_sub(self.comparing.n_parts(&seen.id)?);
             return Ok(());
         }
         let mut present: HashSet<PartId> = HashSet::new();
@@ -584,6 +636,7 @@ fn write(
         while let Some(chunk) = next.take_if(|chunk| is_nothing(chunk)) {
             account.add(&chunk.tally);
             account.looked += usize::from(chunk.end.is_some());
+            account.quarantined.extend(chunk.end.into_iter().flat_map(|end| end.ended.quarantined));
             next = receiver.recv().ok();
         }
         let Some(mut chunk) = next.take() else { break };
@@ -615,7 +668,8 @@ fn write(
                     account.unchanged += usize::from(!is_done && counts);
                 }
             } else {
-                account.unchanged += chunk.findings.len();
+                let counts = |finding: &&Finding| matches!(finding, Finding::Put(..) | Finding::Older(..));
+                account.unchanged += chunk.findings.iter().filter(counts).count();
             }
             if let Some(end) = chunk.end.take() {
                 account.looked += 1;
@@ -625,7 +679,7 @@ fn write(
                         .map_err(failed)?;
                     match job.known {
                         None => account.new += 1,
-                        Some(_) => account.changed += usize::from(end.is_news),
+                        Some(_) => account.changed += usize::from(end.is_changed),
                     }
                 }
                 account.quarantined.extend(end.ended.quarantined);
@@ -660,55 +714,42 @@ impl Account {
     }
 }
 
-/// What concerns a home as a whole: sessions that are gone, parts of messages that are gone, the log of changes.
-#[allow(clippy::too_many_arguments, reason = "one caller, and every one of them is another thing")]
+/// What concerns a home as a whole: sessions that are gone or cannot be read, parts of messages that are gone.
 fn finish_home(
     store: &Annals,
-    source: &dyn Source,
     home: i64,
     reason: &str,
     gone: &[(&SessionId, &Origin)],
-    quarantined: &[Quarantined],
-    options: Options,
-    is_first: bool,
+    unreadable: &[Quarantined],
+    orphans: Vec<Stored>,
     account: &mut Account,
 ) -> Result<(), SyncError> {
+    if gone.is_empty() && unreadable.is_empty() && orphans.is_empty() {
+        return Ok(());
+    }
     let failed = |error: rusqlite::Error| store.commit_error(&error);
-    let orphans = match options.stage == Stage::Parts && (is_first || options.full) {
-        true => source.orphans()?,
-        false => Vec::new(),
-    };
-    if !gone.is_empty() || !quarantined.is_empty() || !orphans.is_empty() {
-        let writing = store.write()?;
-        let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
-        for stored in orphans {
-            let prepared = Prepared::new(&stored.key, &stored.document, false);
-            let put = revising.put(&stored.key, &prepared, &stored.document).map_err(failed)?;
-            account.seen += 1;
-            match put {
-                crate::home::annals::revise::Put::Written => account.imported += 1,
-                crate::home::annals::revise::Put::Unchanged => account.unchanged += 1,
-            }
+    let writing = store.write()?;
+    let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
+    for stored in orphans {
+        let prepared = Prepared::new(&stored.key, &stored.document, false);
+        account.seen += 1;
+        match revising.put(&stored.key, &prepared, &stored.document).map_err(failed)? {
+            Put::Written => account.imported += 1,
+            Put::Unchanged => account.unchanged += 1,
         }
-        synced::note_quarantine(&writing, home, quarantined, store.now()).map_err(failed)?;
+    }
+    synced::note_quarantine(&writing, home, unreadable, store.now()).map_err(failed)?;
+    revising.finish().map_err(failed)?;
+    if !gone.is_empty() {
+        let mut revising =
+            Revising::new(&writing, store.now(), "gone from its home", Some(home)).map_err(failed)?;
+        for (id, origin) in gone {
+            synced::note_gone(&writing, &mut revising, origin.session, home, store.now()).map_err(failed)?;
+            account.gone.push((*id).clone());
+        }
         revising.finish().map_err(failed)?;
-        if !gone.is_empty() {
-            let mut revising =
-                Revising::new(&writing, store.now(), "gone from its home", Some(home)).map_err(failed)?;
-            for (id, origin) in gone {
-                synced::note_gone(&writing, &mut revising, origin.session, home, store.now())
-                    .map_err(failed)?;
-                account.gone.push((*id).clone());
-            }
-            revising.finish().map_err(failed)?;
-        }
-        synced::refresh(&writing).map_err(failed)?;
-        store.finish(writing)?;
     }
-    if options.events
-        && let Some(database) = source.as_database()
-    {
-        events::take(store, database, home, account)?;
-    }
+    synced::refresh(&writing).map_err(failed)?;
+    store.finish(writing)?;
     Ok(())
 }

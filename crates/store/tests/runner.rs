@@ -28,6 +28,7 @@ mod runner {
     mod sync_homes;
     #[cfg(target_os = "linux")]
     mod sync_opencode;
+    mod sync_trouble;
 }
 
 /// A file that no `mod` line names would be tests that never run.

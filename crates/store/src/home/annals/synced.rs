@@ -143,6 +143,16 @@ impl Annals {
         })
     }
 
+    /// The places of a home that could not be read and belong to no session.
+    pub(crate) fn noted(&self, home: i64) -> Result<HashSet<String>, ReadError> {
+        self.read(|connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT place FROM quarantine WHERE home = ?1 AND session IS NULL")?;
+            let places = statement.query_map([home], |row| row.get(0))?;
+            places.collect()
+        })
+    }
+
     /// The number of a session, if the store has a place for it.
     pub(crate) fn document_number(&self, session: &SessionId) -> Result<Option<i64>, ReadError> {
         self.read(|connection| number(connection, 0, Kind::Session, session.as_str()))
@@ -298,6 +308,24 @@ impl Comparing<'_> {
         })
     }
 
+    /// How many parts of a message the store has.
+    pub(crate) fn n_parts(&self, message: &MessageId) -> Result<usize, ReadError> {
+        if self.is_new {
+            return Ok(0);
+        }
+        self.store.read(|connection| {
+            let Some(session) = number(connection, 0, Kind::Session, self.session.as_str())? else {
+                return Ok(0);
+            };
+            let Some(n) = number(connection, session, Kind::Message, message.as_str())? else { return Ok(0) };
+            connection
+                .prepare_cached(
+                    "SELECT count(*) FROM document WHERE owner = ?1 AND kind = ?2 AND hash IS NOT NULL",
+                )?
+                .query_row((n, Kind::Part.number()), |row| row.get(0))
+        })
+    }
+
     /// The messages that came from this home and are not there any more.
     pub(crate) fn lost_messages(&self, present: &HashSet<MessageId>) -> Result<Vec<Finding>, ReadError> {
         if self.is_new || self.standing < Standing::Latest {
@@ -432,7 +460,7 @@ pub(crate) fn note_look(
         .prepare_cached(
             "INSERT INTO origin (session, home, place, updated, stamp, looked, settled, stage) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET place = ?3, updated = ?4, stamp = ?5, \
-             looked = ?6, settled = ?7, stage = max(stage, ?8), gone = NULL",
+             looked = ?6, settled = ?7, stage = ?8, gone = NULL",
         )?
         .execute((
             session,
@@ -453,6 +481,19 @@ pub(crate) fn note_look(
             .execute((home, id.as_str()))?;
     }
     note_quarantine(connection, home, &ended.quarantined, ended.looked)
+}
+
+/// Notes what of a home could not be read and belongs to no session, in place of what was noted before.
+pub(crate) fn note_home_quarantine(
+    connection: &Connection,
+    home: i64,
+    quarantined: &[Quarantined],
+    now: Millis,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("DELETE FROM quarantine WHERE home = ?1 AND session IS NULL")?
+        .execute([home])?;
+    note_quarantine(connection, home, quarantined, now)
 }
 
 pub(crate) fn note_quarantine(
@@ -487,6 +528,11 @@ pub(crate) fn note_gone(
     now: Millis,
 ) -> rusqlite::Result<()> {
     revising.note(session)?;
+    connection
+        .prepare_cached(
+            "DELETE FROM quarantine WHERE home = ?1 AND session = (SELECT id FROM document WHERE n = ?2)",
+        )?
+        .execute((home, session))?;
     connection
         .prepare_cached("UPDATE origin SET gone = ?3, stamp = NULL WHERE session = ?1 AND home = ?2")?
         .execute((session, home, now))
