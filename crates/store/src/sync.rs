@@ -302,7 +302,6 @@ fn sync_home(
         let read = reader.join().unwrap_or_default();
         written.map(|()| read)
     })?;
-    let mut unreadable = Vec::new();
     for error in outcome.into_iter().filter_map(Result::err) {
         match error {
             ReadError::Unreadable(quarantined) => unreadable.push(quarantined),
