@@ -31,7 +31,7 @@ struct TodoJson<'a> {
 }
 
 pub(crate) fn run(context: &Context, args: &TodoArgs) -> CommandResult {
-    let homes = context.open(Stage::Messages)?;
+    let homes = context.open(Stage::Parts)?;
     let home = homes.read();
     let session = context.session(&home, &args.session)?;
     let stored = home.document(&Key::Todo(session.id.clone()))?;

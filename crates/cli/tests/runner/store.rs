@@ -136,6 +136,45 @@ fn what_is_new_appears_unless_it_is_not_wanted() {
     assert!(said.stderr.contains("annals.db: 2 sessions, nothing new"), "{said}");
 }
 
+/// A list looks at no parts; what it has not looked at is not taken for known.
+#[test]
+fn a_list_in_between_hides_nothing() {
+    let user = User::new();
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(1_771_960_000_000);
+    // As if it had all happened a while ago: nothing is looked at again for being fresh.
+    let settle = |minutes: u64| {
+        let when = long_ago + std::time::Duration::from_secs(60 * minutes);
+        for file in annals_testkit::files_below(&user.opencode()) {
+            std::fs::File::options().write(true).open(&file).unwrap().set_modified(when).unwrap();
+            for directory in file.ancestors().skip(1).take_while(|path| path.starts_with(user.opencode())) {
+                std::fs::File::open(directory).unwrap().set_modified(when).unwrap();
+            }
+        }
+    };
+    user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
+    settle(0);
+    let _ = user.annals(&["sync"]).run().ok();
+    write(
+        &user.opencode(),
+        "storage/message/ses_36aaaaffe1/msg_36aaaaffe13.json",
+        r#"{"id":"msg_36aaaaffe13","sessionID":"ses_36aaaaffe1","role":"user","time":{"created":1771950000003}}"#,
+    );
+    write(
+        &user.opencode(),
+        "storage/part/msg_36aaaaffe13/prt_36aaaaffe13.json",
+        r#"{"id":"prt_36aaaaffe13","sessionID":"ses_36aaaaffe1","messageID":"msg_36aaaaffe13","type":"text","text":"One more thing"}"#,
+    );
+    settle(10);
+    let listed = user.annals(&["list", "--json"]).run().ok().json();
+    assert_eq!((&listed[0]["messages"], &listed[0]["parts"]), (&3.into(), &3.into()), "{listed}");
+    let shown = user.annals(&["show", "First"]).run().ok();
+    assert!(shown.text().contains("One more thing"), "{shown}");
+    let listed = user.annals(&["list", "--json"]).run().ok().json();
+    assert_eq!((&listed[0]["messages"], &listed[0]["parts"]), (&3.into(), &3.into()), "{listed}");
+    let found = user.annals(&["search", "thing", "--json"]).run().ok().json();
+    assert_eq!(found.as_array().unwrap().len(), 1);
+}
+
 #[test]
 fn a_store_is_made_where_it_was_asked_for() {
     let user = User::new();
@@ -154,7 +193,17 @@ fn a_store_is_made_where_it_was_asked_for() {
     let both = user.annals(&["list", "--json", "--home", &store, "--home", ".local/share/opencode"]).run();
     assert_eq!(titles(both), ["First", "Second"]);
     // A list has not brought more than it needed.
-    assert_snapshot!(user.annals(&["show", "First", "--home", &store]).run(), @"");
+    assert_snapshot!(user.annals(&["show", "First", "--home", &store]).run(), @"
+    exit 3
+    First
+    ses_36aaaaffe1 · /home/dev · 2026-02-24 16:20
+
+    1. You to build                                                         16:20:00
+
+      build · lab/lab-large · 0 in · 0 out · $0 · 0ms
+    -- stderr
+    warning: 2 parts are not in the store yet; a sync brings them (`annals sync`)
+    ");
     assert_eq!(user.annals(&["export", "First", "--no-sync"]).run().code, 3);
     assert!(user.annals(&["show", "First"]).run().ok().text().contains("Hello to you"));
     let shown = user.annals(&["show", "First", "--home", &store]).run().ok();
@@ -283,7 +332,7 @@ fn changes_go_to_opencodes_home_and_the_store_knows() {
     ses_36aaaaffe1  Renamed
     1 session, 2 messages, 2 parts, 5 documents in all
     deleted 1 session
-    the store keeps what it knows of them, marked `source gone`; `annals forget` erases that too
+    the store keeps them, marked [source gone]; `annals forget` erases them there
     ");
     assert!(!file.exists());
     let rows = user.annals(&["list", "--json", "--no-sync"]).run().ok().json();
@@ -554,6 +603,7 @@ fn several_commands_at_once_make_one_store() {
             });
         }
     });
+    let _ = user.annals(&["sync", "--full"]).run().ok();
     let account = user.annals(&["sync", "--full", "--json"]).run().ok().json();
     assert_eq!((&account["sessions"], &account["imported"]), (&121.into(), &0.into()), "{account}");
     assert_eq!(user.annals(&["check", "--home", user.store().to_str().unwrap()]).run().code % 3, 0);
