@@ -1,17 +1,12 @@
 //! annals beside the real OpenCode: the same home, the same questions, in one run.
-//!
-//! Times on a shared machine mean little by themselves. So the programs take turns, and what counts is the ratio of
-//! their medians, with the smallest and the largest ratio of a round beside it.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use annals_testkit::opencode::{Lab, OpenCode};
+
+use crate::measure::{Asked, in_turn, words};
 
 /// What to compare.
 #[derive(Debug)]
@@ -26,14 +21,6 @@ pub struct Comparison {
     pub cold: bool,
 }
 
-/// What one run of a program took.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    time: Duration,
-    /// Peak memory in KiB.
-    memory: u64,
-}
-
 /// A question and how each program is asked it.
 struct Question {
     name: &'static str,
@@ -41,22 +28,13 @@ struct Question {
     ours: Vec<Asked>,
 }
 
-/// A command, its name in the report, and what is done before each run of it.
-struct Asked {
-    name: String,
-    program: PathBuf,
-    arguments: Vec<String>,
-    environment: Option<BTreeMap<String, OsString>>,
-    directory: PathBuf,
-    prepare: Box<dyn Fn() -> io::Result<()>>,
-}
-
 /// Runs everything and returns a report in Markdown.
 pub fn compare(comparison: &Comparison) -> io::Result<String> {
     let home = comparison.home.canonicalize()?;
     let (project, session) = subject(&home)?;
     let mut report = String::from(
-        "| question | program | median | range | peak memory | times faster |\n|---|---|---|---|---|---|\n",
+        "| question | program | median | range | CPU | peak memory | times faster | times less CPU |\n\
+         |---|---|---|---|---|---|---|---|\n",
     );
     let files = Subject { comparison, version: "1.1.65", data: home.clone(), home: home.clone() };
     let (_lab, questions) = files.questions(&project, &session)?;
@@ -171,25 +149,14 @@ fn annals(comparison: &Comparison, name: &str, arguments: &str) -> io::Result<As
     })
 }
 
-fn words(text: &str) -> Vec<String> {
-    text.split(' ').map(str::to_owned).collect()
-}
-
 /// Asks each question of both programs in turn, and adds the rows.
 fn ask(report: &mut String, comparison: &Comparison, questions: &[Question]) -> io::Result<()> {
-    let scratch = tempfile::tempdir()?;
-    for question in questions {
-        let mut their_runs = Vec::new();
-        let mut our_runs = vec![Vec::new(); question.ours.len()];
-        for _ in 0..comparison.rounds {
-            their_runs.push(run(&question.theirs, scratch.path(), comparison.cold)?);
-            for (asked, runs) in question.ours.iter().zip(&mut our_runs) {
-                runs.push(run(asked, scratch.path(), comparison.cold)?);
-            }
-        }
-        row(report, question.name, &question.theirs.name, &their_runs, None);
-        for (asked, runs) in question.ours.iter().zip(&our_runs) {
-            row(report, question.name, &asked.name, runs, Some(&their_runs));
+    for Question { name, theirs, ours } in questions {
+        let asked: Vec<&Asked> = std::iter::once(theirs).chain(ours).collect();
+        let measured = in_turn(&asked, comparison.rounds, comparison.cold)?;
+        for (index, (asked, one)) in asked.iter().zip(&measured).enumerate() {
+            let faster = if index == 0 { " | ".to_owned() } else { one.times_faster_than(&measured[0]) };
+            let _ = writeln!(report, "| {name} | `{}` | {} | {faster} |", asked.name, one.cells());
         }
     }
     Ok(())
@@ -216,62 +183,4 @@ fn subject(home: &Path) -> io::Result<(String, String)> {
     sessions.sort();
     let (_, session) = sessions.swap_remove(sessions.len() * 3 / 4);
     Ok((project, session))
-}
-
-fn run(asked: &Asked, scratch: &Path, cold: bool) -> io::Result<Run> {
-    (asked.prepare)()?;
-    let mut command = Command::new("/usr/bin/time");
-    command.arg("--output").arg(scratch.join("usage")).arg("--format=%M").arg(&asked.program);
-    command.args(&asked.arguments).current_dir(&asked.directory);
-    if let Some(environment) = &asked.environment {
-        command.env_clear().envs(environment);
-    }
-    if cold {
-        Command::new("sync").status()?;
-        std::fs::write("/proc/sys/vm/drop_caches", "3")?;
-    }
-    // To a file: OpenCode cuts what it writes to a pipe.
-    let output = std::fs::File::create(scratch.join("output"))?;
-    let started = Instant::now();
-    let status = command.stdin(Stdio::null()).stdout(output).stderr(Stdio::null()).status()?;
-    let time = started.elapsed();
-    if !status.success() {
-        return Err(io::Error::other(format!("{command:?}: {status}")));
-    }
-    let usage = std::fs::read_to_string(scratch.join("usage"))?;
-    let memory =
-        usage.trim().parse().map_err(|_| io::Error::other(format!("/usr/bin/time said {usage:?}")))?;
-    Ok(Run { time, memory })
-}
-
-fn row(report: &mut String, question: &str, program: &str, runs: &[Run], against: Option<&[Run]>) {
-    let mut times: Vec<f64> = runs.iter().map(|run| run.time.as_secs_f64()).collect();
-    let memory = runs.iter().map(|run| run.memory).max().unwrap_or(0);
-    let faster = against.map(|theirs| {
-        let mut ratios: Vec<f64> = theirs
-            .iter()
-            .zip(runs)
-            .map(|(theirs, ours)| theirs.time.as_secs_f64() / ours.time.as_secs_f64())
-            .collect();
-        let median = median(&mut theirs.iter().map(|run| run.time.as_secs_f64()).collect::<Vec<_>>())
-            / median(&mut times.clone());
-        ratios.sort_by(f64::total_cmp);
-        format!("**{median:.1}×** ({:.1}–{:.1})", ratios[0], ratios[ratios.len() - 1])
-    });
-    let median = median(&mut times);
-    let _ = writeln!(
-        report,
-        "| {question} | `{program}` | {:.0} ms | {:.0}–{:.0} ms | {} MB | {} |",
-        median * 1e3,
-        times[0] * 1e3,
-        times[times.len() - 1] * 1e3,
-        memory / 1024,
-        faster.unwrap_or_default()
-    );
-}
-
-/// The middle value; sorts.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -1,4 +1,4 @@
-//! Measurements of annals against OpenCode's own storage, on homes made for the purpose.
+//! Measurements of annals against OpenCode's own storage and against its peers, on homes made for the purpose.
 //!
 //! [`generate`] makes a home: a tree of JSON files as OpenCode 1.1.65 would have left it after a few
 //! months of work, the same bytes for the same seed. Nothing here is part of annals itself, so that
@@ -7,3 +7,9 @@
 #[cfg(target_os = "linux")]
 pub mod compare;
 pub mod generate;
+#[cfg(target_os = "linux")]
+mod measure;
+#[cfg(target_os = "linux")]
+pub mod peers;
+#[cfg(target_os = "linux")]
+pub mod store;

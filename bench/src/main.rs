@@ -11,6 +11,8 @@ use std::time::Instant;
 
 use annals_bench::compare::{Comparison, compare};
 use annals_bench::generate::{self, Plan};
+use annals_bench::peers::{Gathering, Generation, gather};
+use annals_bench::store::{self, Measurement};
 use clap::{Parser, Subcommand};
 
 /// Make homes of any size and measure stores on them
@@ -25,6 +27,8 @@ struct Args {
 enum Command {
     Generate(GenerateArgs),
     Compare(CompareArgs),
+    Peers(PeersArgs),
+    Store(StoreArgs),
 }
 
 /// Measure annals beside real OpenCodes on a generated home: 1.1.65 on its files, 1.2.27's migration of them, 1.18.33 on a
@@ -43,6 +47,40 @@ struct CompareArgs {
     /// Empty the file cache before each command (as root)
     #[arg(long)]
     cold: bool,
+}
+
+/// Measure annals beside ccusage, tokscale, fast-resume and agentsview on a generated home
+#[derive(Debug, clap::Args)]
+struct PeersArgs {
+    /// The home, as `generate` wrote it
+    #[arg(long, value_name = "DIR")]
+    home: PathBuf,
+    /// The annals executable
+    #[arg(long, default_value = "target/release/annals", value_name = "FILE")]
+    annals: PathBuf,
+    /// How often each program is asked each question
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// What the programs read
+    #[arg(long, value_enum, default_value_t = Generation::Directory)]
+    generation: Generation,
+}
+
+/// Measure the store in one process: the stages of a sync, sizes, searches, durable commits
+#[derive(Debug, clap::Args)]
+struct StoreArgs {
+    /// The home, as `generate` wrote it
+    #[arg(long, value_name = "DIR")]
+    home: PathBuf,
+    /// How many searches
+    #[arg(long, default_value_t = 200)]
+    queries: usize,
+    /// How many parts are committed one by one
+    #[arg(long, default_value_t = 1000)]
+    commits: usize,
+    /// Make the store in this directory, and leave it there
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
 }
 
 /// Write an OpenCode home of JSON files, the same bytes for the same seed
@@ -64,6 +102,8 @@ fn main() -> ExitCode {
     let result = match &args.command {
         Command::Generate(args) => generate(args),
         Command::Compare(args) => run_comparison(args),
+        Command::Peers(args) => run_gathering(args),
+        Command::Store(args) => measure_store(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,6 +119,25 @@ fn run_comparison(args: &CompareArgs) -> Result<(), Box<dyn std::error::Error>> 
     let comparison =
         Comparison { home: home.clone(), annals: annals.clone(), rounds: (*rounds).max(1), cold: *cold };
     print!("{}", compare(&comparison)?);
+    Ok(())
+}
+
+fn measure_store(args: &StoreArgs) -> Result<(), Box<dyn std::error::Error>> {
+    let StoreArgs { home, queries, commits, keep } = args;
+    let measurement = Measurement {
+        home: home.clone(),
+        queries: (*queries).max(5),
+        commits: (*commits).max(1),
+        keep: keep.clone(),
+    };
+    print!("{}", store::measure(&measurement)?);
+    Ok(())
+}
+
+fn run_gathering(args: &PeersArgs) -> Result<(), Box<dyn std::error::Error>> {
+    let PeersArgs { home, annals, rounds, generation } = args;
+    let (home, annals) = (home.clone(), annals.clone());
+    print!("{}", gather(&Gathering { home, annals, rounds: (*rounds).max(1), generation: *generation })?);
     Ok(())
 }
 

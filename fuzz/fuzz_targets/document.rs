@@ -1,9 +1,11 @@
 //! Any bytes: a document or a reason why not, the grammar of serde_json, lenses that never fail, a stable text.
 #![no_main]
 
+use annals_core::id::{MessageId, PartId, ProjectId, SessionId};
 use annals_core::json::{JsWriter, Style, same_value};
 use annals_core::lens::{FileDiff, Message, Part, Project, Session, Share, Todo};
-use annals_core::{Document, call::Call};
+use annals_core::search::{searchable, weight};
+use annals_core::{Document, Key, call::Call};
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
 
@@ -29,6 +31,20 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = document.lens::<Share<'_>>();
     if let Part::Tool(part) = document.lens::<Part<'_>>() {
         let _ = Call::of(&part);
+    }
+    let session = SessionId::parse("ses_1").expect("an id");
+    let message = MessageId::parse("msg_1").expect("an id");
+    let part = PartId::parse("prt_1").expect("an id");
+    for key in [
+        Key::Session(ProjectId::global(), session.clone()),
+        Key::Message(session.clone(), message.clone()),
+        Key::Part(session, message, part),
+    ] {
+        let mut said = 0;
+        searchable(&key, &document, &mut |text| said += text.len());
+        // An escape is never shorter than what it stands for.
+        assert!(said <= bytes.len());
+        let _ = weight(&key, &document, Some(&document.lens()));
     }
     let pretty = Document::parse(JsWriter::document(Style::Pretty, &document)).expect("what is written is a document");
     let compact = Document::parse(JsWriter::document(Style::Compact, &pretty)).expect("what is written is a document");

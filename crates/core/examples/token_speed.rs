@@ -1,10 +1,10 @@
-//! How fast texts become tokens: `cargo run --release --example token_speed -- FILE...`
+//! How fast texts become tokens, and how long a snippet takes: `cargo run --release --example token_speed -- FILE...`
 
 #![allow(clippy::print_stdout, reason = "an example talks to its user")]
 
 use std::time::Instant;
 
-use annals_core::search::Tokens;
+use annals_core::search::{Tokens, query, snippet};
 
 fn main() -> std::io::Result<()> {
     for path in std::env::args().skip(1) {
@@ -22,6 +22,10 @@ fn main() -> std::io::Result<()> {
         }
         let speed = text.len() as f64 / best / 1e6;
         println!("{path}: {speed:.0} MB/s, {count} tokens with {bytes} bytes in {} bytes", text.len());
+        let terms = query::parse("error the \"not found\" pars* getUserName").expect("a query").highlights();
+        let start = Instant::now();
+        let found = snippet(&text, &terms, 200);
+        println!("  snippet with {} hits in {:.1} ms", found.hits, start.elapsed().as_secs_f64() * 1e3);
     }
     Ok(())
 }

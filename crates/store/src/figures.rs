@@ -80,6 +80,24 @@ impl Role {
 }
 
 impl Figures {
+    /// A message of which nothing else is known.
+    pub(crate) fn bare(role: Role, made: Millis) -> Figures {
+        Figures {
+            role,
+            made,
+            agent: None,
+            provider: None,
+            model: None,
+            cwd: None,
+            state: SessionState::Empty,
+            usage: Usage::default(),
+            n_parts: 0,
+            calls: Vec::new(),
+            converted: false,
+            quarantined: Vec::new(),
+        }
+    }
+
     /// What a message document tells. `made` is when it was made, should it not say.
     pub fn of(message: &Message<'_>, made: Millis) -> Figures {
         let answer = match message {

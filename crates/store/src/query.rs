@@ -35,6 +35,17 @@ pub enum Archived {
 }
 
 impl SessionQuery {
+    /// Whether every session is wanted.
+    pub fn admits_all(&self) -> bool {
+        let SessionQuery { projects, directory, since, until, roots, archived } = self;
+        projects.is_empty()
+            && directory.is_none()
+            && since.is_none()
+            && until.is_none()
+            && !roots
+            && *archived == Archived::Included
+    }
+
     /// Whether a session is wanted.
     pub fn admits(&self, record: &SessionRecord) -> bool {
         let session = record.stored.document.lens::<Session<'_>>();

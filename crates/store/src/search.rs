@@ -109,18 +109,6 @@ pub enum SearchError {
     Read(#[from] ReadError),
 }
 
-impl crate::home::annals::Annals {
-    /// Searches the store.
-    pub fn search(&self, _request: &Request) -> Result<Hits, SearchError> {
-        Ok(Hits::default())
-    }
-
-    /// Brings the text index up to date. `progress` is told how many documents of how many are done.
-    pub fn update_index(&self, _progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError> {
-        Ok(Indexed::default())
-    }
-}
-
 /// What was done to the text index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Indexed {

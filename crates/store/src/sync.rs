@@ -19,12 +19,15 @@ use annals_core::lens::{Message, Session};
 use annals_core::{ContentHash, Key};
 use rayon::prelude::*;
 
+use crate::figures::Figures;
 use crate::home::annals::Annals;
 use crate::home::annals::facts::Prepared;
-use crate::home::annals::revise::Revising;
+use crate::home::annals::revise::{Put, Revising};
 use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin};
+use crate::home::annals::text_index::{Context, Entry, Indexing};
 use crate::home::{CommitError, Quarantined, ReadError, Want};
 use crate::parallel;
+use crate::search::SearchError;
 use source::{Seen, Sighting, Source, look};
 
 /// How long nothing must have been written to a session for it to count as settled. OpenCode sets marks and adds summaries
@@ -39,8 +42,8 @@ const COMMIT_BYTES: usize = 16 << 20;
 const COMMIT_SESSIONS: usize = 256;
 const COMMIT_AFTER: Duration = Duration::from_millis(500);
 /// So much is handed to the writer at once, and so often before readers wait for it.
-const CHUNK_BYTES: usize = 1 << 20;
-const CHUNKS_AHEAD: usize = 24;
+const CHUNK_BYTES: usize = 512 << 10;
+const CHUNKS_AHEAD: usize = 16;
 
 /// How far a sync goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +52,8 @@ pub enum Stage {
     Messages,
     /// Everything.
     Parts,
+    /// Everything, and the text index.
+    Text,
 }
 
 /// How to sync.
@@ -87,6 +92,8 @@ pub struct Account {
     pub deleted: usize,
     /// States taken from OpenCode's log of changes.
     pub recorded: usize,
+    /// Documents added to the text index, again or for the first time.
+    pub indexed: usize,
     /// What could not be read, with the reasons.
     pub quarantined: Vec<Quarantined>,
     /// Homes that could not be read at all.
@@ -103,6 +110,9 @@ pub enum SyncError {
     /// The store could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The text index could not be written.
+    #[error(transparent)]
+    Index(#[from] SearchError),
 }
 
 /// Told how a sync goes on.
@@ -111,6 +121,8 @@ pub trait Progress: Sync {
     fn begin(&self, _home: &str, _sessions: usize) {}
     /// One more is done.
     fn step(&self) {}
+    /// So many documents of so many are in the text index.
+    fn index(&self, _done: usize, _total: usize) {}
 }
 
 impl Progress for () {}
@@ -123,11 +135,18 @@ pub fn sync(
     progress: &dyn Progress,
 ) -> Result<Account, SyncError> {
     let mut account = Account::default();
+    let mut indexing = match options.stage {
+        Stage::Text => Some(store.begin_indexing()?),
+        _ => None,
+    };
     for home in homes {
-        match sync_home(store, *home, options, progress, &mut account) {
+        match sync_home(store, *home, options, progress, &mut account, &mut indexing) {
             Err(SyncError::Read(error)) => account.failed.push(error.to_string()),
             other => other?,
         }
+    }
+    if let Some(indexing) = indexing {
+        account.indexed = indexing.finish(&|done, total| progress.index(done, total))?.documents;
     }
     Ok(account)
 }
@@ -167,6 +186,7 @@ fn sync_home(
     options: Options,
     progress: &dyn Progress,
     account: &mut Account,
+    indexing: &mut Option<Indexing<'_>>,
 ) -> Result<(), SyncError> {
     let url = source.url();
     let began = store.now();
@@ -177,7 +197,7 @@ fn sync_home(
     };
     let depth = match options.stage {
         Stage::Messages => Depth::Messages,
-        Stage::Parts => Depth::Parts,
+        Stage::Parts | Stage::Text => Depth::Parts,
     };
     let is_done = |origin: &Origin| origin.is_gone || (origin.settled && origin.depth >= depth);
     // Nobody has written to the file of a database: then nothing in it has changed.
@@ -255,7 +275,7 @@ fn sync_home(
                 if is_stopped.load(Ordering::Relaxed) {
                     return Ok(());
                 }
-                let looked = look_at(store, source, home, job, index, depth, began, options.full, &sender);
+                let looked = look_at(store, source, home, job, index, depth, began, options, &sender);
                 progress.step();
                 looked
             };
@@ -263,7 +283,7 @@ fn sync_home(
                 jobs.par_iter().enumerate().with_max_len(1).map(look_at).collect::<Vec<_>>()
             })
         });
-        let written = write(store, home, reason, &jobs, &receiver, account);
+        let written = write(store, home, reason, &jobs, &receiver, account, indexing);
         // Readers that wait for the writer must not wait for ever.
         is_stopped.store(written.is_err(), Ordering::Relaxed);
         drop(receiver);
@@ -312,8 +332,7 @@ fn sync_projects(
         let is_others = known.is_some_and(|known| known.is_present && known.home != Some(home));
         let prepared = Prepared::new(&stored.key, &stored.document, false);
         let is_written = !is_others
-            && revising.put(&stored.key, &prepared, &stored.document).map_err(failed)?
-                == crate::home::annals::revise::Put::Written;
+            && revising.put(&stored.key, &prepared, &stored.document).map_err(failed)? != Put::Unchanged;
         match is_written {
             true => account.imported += 1,
             false => account.unchanged += 1,
@@ -337,7 +356,7 @@ fn look_at(
     index: usize,
     depth: Depth,
     began: Millis,
-    full: bool,
+    options: Options,
     sender: &SyncSender<Chunk>,
 ) -> Result<(), ReadError> {
     let id = &job.sighting.session;
@@ -355,7 +374,8 @@ fn look_at(
         is_new,
     };
     // A look that went less deep says nothing about what was below.
-    let can_skip = |known: &&Origin| known.depth >= depth && !known.is_gone && !known.has_unreadable && !full;
+    let can_skip =
+        |known: &&Origin| known.depth >= depth && !known.is_gone && !known.has_unreadable && !options.full;
     let since = job.known.as_ref().filter(can_skip);
     let since = since.map(|known| known.looked - SLACK);
     let want = if depth == Depth::Parts { Want::Parts } else { Want::PartCounts };
@@ -367,6 +387,8 @@ fn look_at(
         tally: Tally::default(),
         is_stopped: false,
         has_findings: false,
+        is_indexed: options.stage == Stage::Text,
+        context: None,
     };
     looking.document(record.stored.key.clone(), &record.stored.document, false)?;
     let mut messages: HashSet<MessageId> = HashSet::new();
@@ -447,6 +469,10 @@ struct Looking<'l> {
     /// Whether the writer has given up.
     is_stopped: bool,
     has_findings: bool,
+    /// Whether what is found goes into the text index as well.
+    is_indexed: bool,
+    /// The message at hand, if it was read.
+    context: Option<Context>,
 }
 
 impl Looking<'_> {
@@ -458,7 +484,17 @@ impl Looking<'_> {
     ) -> Result<(), ReadError> {
         self.tally.seen += 1;
         self.tally.bytes += document.bytes().len();
-        match self.comparing.document(key, document.clone(), converted)? {
+        // What a part is to the index depends on its message; where that was not read, the index is told later.
+        let can_be_indexed = self.is_indexed
+            && match key {
+                Key::Session(..) | Key::Message(..) => true,
+                Key::Part(..) => self.context.is_some(),
+                _ => false,
+            };
+        let context = self.context.as_ref();
+        let entry =
+            |key: &Key, document: &_| can_be_indexed.then(|| Entry::of(key, document, context)).flatten();
+        match self.comparing.document(key, document.clone(), converted, entry)? {
             Some(finding) => {
                 if matches!(finding, Finding::Same(..)) {
                     self.tally.unchanged += 1;
@@ -489,7 +525,11 @@ impl Looking<'_> {
                 *last = (*last).max(completed.unwrap_or(0));
             }
             *is_open |= annals_core::stream::is_open(&stored.key, &stored.document);
+            self.context =
+                self.is_indexed.then(|| Context::of(&Figures::of(&message, message.created().unwrap_or(0))));
             self.document(stored.key.clone(), &stored.document, seen.converted)?;
+        } else {
+            self.context = None;
         }
         if want != Want::Parts {
             return Ok(());
@@ -559,6 +599,7 @@ fn write(
     jobs: &[Job],
     receiver: &Receiver<Chunk>,
     account: &mut Account,
+    indexing: &mut Option<Indexing<'_>>,
 ) -> Result<(), SyncError> {
     let failed = |error: rusqlite::Error| store.commit_error(&error);
     let mut is_overtaken: HashSet<usize> = HashSet::new();
@@ -575,6 +616,7 @@ fn write(
         let writing = store.write()?;
         let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
         let (mut n_bytes, mut n_sessions) = (0, 0);
+        let mut to_index = Vec::new();
         let began = Instant::now();
         loop {
             let job = &jobs[chunk.job];
@@ -594,7 +636,8 @@ fn write(
                     let counts = matches!(finding, Finding::Put(..) | Finding::Older(..));
                     let is_deletion = matches!(finding, Finding::Delete(_));
                     let is_done =
-                        synced::apply(&writing, &mut revising, home, updated, finding).map_err(failed)?;
+                        synced::apply(&writing, &mut revising, home, updated, finding, &mut to_index)
+                            .map_err(failed)?;
                     account.deleted += usize::from(is_done && is_deletion);
                     account.imported += usize::from(is_done && counts);
                     account.unchanged += usize::from(!is_done && counts);
@@ -626,9 +669,14 @@ fn write(
                 Err(_) => break,
             }
         }
-        revising.finish().map_err(failed)?;
+        let revision = revising.finish().map_err(failed)?;
         synced::refresh(&writing).map_err(failed)?;
         store.finish(writing)?;
+        if let (Some(indexing), Some(revision)) = (&mut *indexing, revision) {
+            for to_index in to_index {
+                indexing.add(to_index, revision)?;
+            }
+        }
     }
     Ok(())
 }
@@ -659,7 +707,7 @@ fn finish_home(
     account: &mut Account,
 ) -> Result<(), SyncError> {
     let failed = |error: rusqlite::Error| store.commit_error(&error);
-    let orphans = match options.stage == Stage::Parts && (is_first || options.full) {
+    let orphans = match options.stage >= Stage::Parts && (is_first || options.full) {
         true => source.orphans()?,
         false => Vec::new(),
     };
@@ -671,8 +719,8 @@ fn finish_home(
             let put = revising.put(&stored.key, &prepared, &stored.document).map_err(failed)?;
             account.seen += 1;
             match put {
-                crate::home::annals::revise::Put::Written => account.imported += 1,
-                crate::home::annals::revise::Put::Unchanged => account.unchanged += 1,
+                Put::Written(_) => account.imported += 1,
+                Put::Unchanged => account.unchanged += 1,
             }
         }
         synced::note_quarantine(&writing, home, quarantined, store.now()).map_err(failed)?;

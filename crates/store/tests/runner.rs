@@ -24,6 +24,7 @@ mod runner {
     mod order;
     #[cfg(target_os = "linux")]
     mod powercut;
+    mod search;
     mod sync;
 }
 

@@ -42,7 +42,7 @@ const MAX_WIDTH: usize = 100_000;
 ///
 /// let terms = query::parse("user")?.highlights();
 /// let found = snippet("It begins.\n\nThen it calls getUserName and ends. There is more.", &terms, 30);
-/// assert_eq!(found.text, "calls getUserName and ends.");
+/// assert_eq!(found.text, "it calls getUserName and ends.");
 /// assert_eq!(&found.text[found.highlights[0].clone()], "User");
 /// # Ok::<(), query::QueryError>(())
 /// ```
@@ -163,13 +163,20 @@ fn whole_words_to(text: &str, end: usize, limit: usize) -> usize {
 
 /// Where the hits in a piece of a text are, those that touch as one.
 fn hits_within(text: &str, terms: &HighlightTerms, shown: &Range<usize>) -> Vec<Range<usize>> {
-    let mut merged: Vec<Range<usize>> = Vec::new();
-    let _ = terms.hits(text, &mut |hit| {
-        if hit.from >= shown.end {
+    // What is around it decides what its first and last words are. White space that is near enough and also far enough
+    // to leave a neighbour of the first word makes it needless to look at all the text again.
+    const NEAR: usize = 1024;
+    let near = text.floor_char_boundary(shown.start.saturating_sub(NEAR));
+    let from = text[near..shown.start].find(char::is_whitespace).map_or(0, |space| near + space);
+    let to = text.ceil_char_boundary(shown.end + NEAR);
+    let mut merged = Vec::new();
+    let _ = terms.hits(&text[from..to], &mut |hit| {
+        let hit = from + hit.from..from + hit.to;
+        if hit.start >= shown.end {
             return ControlFlow::Break(());
         }
-        if hit.from >= shown.start && hit.to <= shown.end {
-            add(&mut merged, hit.from..hit.to);
+        if hit.start >= shown.start && hit.end <= shown.end {
+            add(&mut merged, hit);
         }
         ControlFlow::Continue(())
     });

@@ -111,9 +111,15 @@ fn file(part: &FilePart<'_>, emit: &mut dyn FnMut(&str)) {
 
 fn tool(part: &ToolPart<'_>, emit: &mut dyn FnMut(&str)) {
     let Some(state) = &part.state else { return };
-    say(state.title.as_ref(), emit);
+    // The title is often an argument, and metadata repeats arguments.
+    let title = state.title.as_ref().map(Text::to_str).unwrap_or_default();
+    emit(&title);
     if let Some(input) = state.input.as_ref().and_then(Json::node) {
-        strings(input, |_| false, &mut |text| emit(&text));
+        strings(input, |_| false, &mut |text| {
+            if text != title {
+                emit(&text);
+            }
+        });
     }
     let output = state.output.as_ref().map(Text::to_str).unwrap_or_default();
     emit(&output);
@@ -121,7 +127,9 @@ fn tool(part: &ToolPart<'_>, emit: &mut dyn FnMut(&str)) {
     if let Some(metadata) = state.metadata.as_ref().and_then(Json::node) {
         let mut output = Said::new(&output);
         strings(metadata, |key| matches!(key, "before" | "after") || is_id(key), &mut |text| {
-            emit(output.beyond(&text));
+            if text != title {
+                emit(output.beyond(&text));
+            }
         });
     }
     for attachment in state.attachments.iter().flatten() {

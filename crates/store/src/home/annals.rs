@@ -11,6 +11,7 @@ mod commit;
 mod derived;
 pub(crate) mod facts;
 mod file;
+mod find_text;
 mod forget;
 mod kind;
 mod past;
@@ -21,6 +22,7 @@ pub(crate) mod revise;
 mod scan;
 mod subscribe;
 pub(crate) mod synced;
+pub(crate) mod text_index;
 mod upgrade;
 
 use std::io;

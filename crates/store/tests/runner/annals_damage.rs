@@ -21,12 +21,14 @@ use annals::query::SessionQuery;
 
 use super::kit::{PROJECT, Sample, query, sql};
 
-const PAGE: usize = 8192;
+const PAGE: usize = 4096;
 const SESSIONS: usize = 12;
 const MESSAGES: usize = 6;
 /// Long after everything that the store says was written.
 const NOW: i64 = 1_900_000_000_000;
 
+/// A damage: its name, and bytes that are put where.
+type Damage = (String, Vec<(usize, Vec<u8>)>);
 /// What a store holds: texts by key.
 type Texts = HashMap<Key, String>;
 
@@ -73,7 +75,7 @@ fn transactions() -> Vec<Transaction> {
                 _ => sample.answer(&id, &message(n, m - 1), made + m as i64),
             };
             transaction.put(key, document);
-            let length = [40, 150, 900, 30_000][(n + m) % 4];
+            let length = [40, 150, 900, 9_000][(n + m) % 4];
             let (key, document) = sample.text(&id, &part(n, m, 0), &noise(&mut seed, length));
             transaction.put(key, document);
             let tool = format!(
@@ -95,7 +97,7 @@ fn transactions() -> Vec<Transaction> {
             let mut transaction = Transaction::new(format!("round {round} of session {n}"));
             let title = format!("Session {n}, round {round}");
             transaction.put(sample.session_key(), sample.session_document(&title, made));
-            let length = [5000, 60, 300, 12_000][(n + round) % 4];
+            let length = [5000, 60, 300, 6_000][(n + round) % 4];
             let (key, document) =
                 sample.text(&message(n, round), &part(n, round, 0), &noise(&mut seed, length));
             transaction.put(key, document);
@@ -204,7 +206,7 @@ impl Patient {
     }
 
     /// Looks at the store with each of several damages, and adds up.
-    fn look_at_all(&self, name: &str, damages: Vec<(String, Vec<(usize, Vec<u8>)>)>) -> Outcome {
+    fn look_at_all(&self, name: &str, damages: &[Damage]) -> Outcome {
         let n_done = AtomicUsize::new(0);
         let total = std::sync::Mutex::new((Outcome::default(), [0; 5]));
         std::thread::scope(|scope| {
@@ -227,8 +229,9 @@ impl Patient {
                 });
             }
         });
-        let (sum, [n_refused, n_reported, n_harmless, n_wrong_past, n_silent]) = total.into_inner().unwrap();
-        println!(
+        let (mut sum, [n_refused, n_reported, n_harmless, n_wrong_past, n_silent]) =
+            total.into_inner().unwrap();
+        sum.summary = format!(
             "{name}: {} damages: {n_refused} not opened, {n_reported} reported, {n_harmless} without effect; \
              {} documents absent, {} unreadable, {} earlier states lost; {n_wrong_past} times a wrong earlier state, \
              {n_silent} times an earlier state lost or wrong and not reported",
@@ -255,6 +258,7 @@ struct Outcome {
     /// Whether check does not tell of either.
     is_silent: bool,
     n_named: usize,
+    summary: String,
 }
 
 impl Outcome {
@@ -339,7 +343,8 @@ fn every_page_in_turn() {
         damages
             .push((format!("zeros in half of page {}", page + 1), vec![(at + PAGE / 2, vec![0; PAGE / 2])]));
     }
-    let sum = patient.look_at_all("pages", damages);
+    let sum = patient.look_at_all("pages", &damages);
+    println!("{}", sum.summary);
     assert!(sum.n_absent + sum.n_unreadable > 1000 && sum.n_named > 1000, "{sum:?}");
     assert_eq!((sum.n_wrong_past, sum.is_silent), (0, false));
 }
@@ -357,7 +362,8 @@ fn flipped_bits() {
                 .push((format!("bit {bit} of byte {at}"), vec![(at, vec![patient.bytes[at] ^ (1 << bit)])]));
         }
     }
-    let sum = patient.look_at_all("bits", damages);
+    let sum = patient.look_at_all("bits", &damages);
+    println!("{}", sum.summary);
     assert!(sum.n_unreadable > 10, "{sum:?}");
 }
 
@@ -379,7 +385,8 @@ fn flipped_bits_in_the_index_of_documents() {
         }
     }
     assert!(damages.len() > 200);
-    let sum = patient.look_at_all("bits of the index", damages);
+    let sum = patient.look_at_all("bits of the index", &damages);
+    println!("{}", sum.summary);
     assert!(sum.n_absent + sum.n_unreadable > 100, "{sum:?}");
     assert_eq!((sum.n_wrong_past, sum.is_silent), (0, false));
 }
@@ -625,6 +632,7 @@ fn flipped_bits_in_the_keys_of_history() {
         }
     }
     assert!(damages.len() > 60, "{}", damages.len());
-    let sum = patient.look_at_all("bits of the keys of history", damages);
+    let sum = patient.look_at_all("bits of the keys of history", &damages);
+    println!("{}", sum.summary);
     assert!(sum.n_lost_past > 10, "{sum:?}");
 }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::{Match, Query, QueryErrorKind, Words, parse};
+use crate::search::Tokens;
 
 /// A query as its structure, so that a test shows what binds how.
 fn shape(query: &Query) -> String {
@@ -227,8 +228,47 @@ fn any_query() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
+/// Whether an index that holds the tokens of `text` would find it.
+fn finds(wanted: &Match, text: &str) -> bool {
+    let mut tokens = Tokens::new(text);
+    let mut at = Vec::<Vec<String>>::new();
+    while tokens.advance() {
+        let token = tokens.token();
+        at.resize(token.position + 1, Vec::new());
+        at[token.position].push(token.text.to_owned());
+    }
+    let (words, is_prefix) = match wanted {
+        Match::Term(word) => (std::slice::from_ref(word), false),
+        Match::Prefix(word) => (std::slice::from_ref(word), true),
+        Match::Phrase(words) => (words.as_slice(), false),
+        Match::PhrasePrefix(words) => (words.as_slice(), true),
+    };
+    at.windows(words.len()).any(|places| {
+        places.iter().zip(words).enumerate().all(|(n, (place, word))| {
+            let is_begin = is_prefix && n + 1 == words.len();
+            place.iter().any(|token| token == word || is_begin && token.starts_with(word.as_str()))
+        })
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    /// Whatever stands in a text finds it, and so does the beginning of a word.
+    #[test]
+    fn a_text_is_found_by_what_it_says(
+        before in ".{0,10}", source in "[a-zA-Z0-9_éÉßΣ日\u{301} ./:-]{0,12}[a-zA-Z0-9é日]", after in ".{0,10}",
+    ) {
+        let text = format!("{before}\n{source}\n{after}");
+        let words = Words { source: source.clone(), is_prefix: false };
+        prop_assert!(words.matches().iter().any(|wanted| finds(wanted, &text)), "{:?}", words.matches());
+        let begin = Words { source, is_prefix: true };
+        let text = format!("{before}\n{}c\n{after}", begin.source);
+        // Capitals may make other pieces of a word that goes on.
+        let goes_on = begin.source.ends_with(|c: char| c.is_ascii_lowercase())
+            && !begin.source.contains(char::is_uppercase);
+        prop_assert!(!goes_on || begin.matches().iter().any(|wanted| finds(wanted, &text)));
+    }
 
     #[test]
     fn any_text_is_a_query_or_an_error(text in any_query()) {
@@ -239,14 +279,6 @@ proptest! {
                 prop_assert_eq!(parse(&printed), Ok(query), "printed as {}", printed);
             }
             Err(error) => prop_assert!(text.is_char_boundary(error.at)),
-        }
-    }
-
-    #[test]
-    fn any_string_is_a_query_or_an_error(text in ".*") {
-        if let Ok(query) = parse(&text) {
-            holds(&query);
-            prop_assert_eq!(parse(&query.to_string()), Ok(query));
         }
     }
 }

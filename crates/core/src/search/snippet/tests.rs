@@ -93,6 +93,7 @@ fn hits_are_words_pieces_and_beginnings() {
 fn ugly_text_does_no_harm() {
     check("error", "\u{1b}[31merror\u{1b}[0m: bad", 80, "[error]: bad");
     check("b", "a\0\u{7}b\u{202e}c\u{85}d", 80, "a [b]c d");
+    check("日", "日\u{202e}日\u{1b}[1m日", 80, "[日日日]");
     check("foo", "x foo\u{feff} y", 80, "x [foo] y");
     check("שלום", "אמר שלום לעולם", 80, "אמר [שלום] לעולם");
     check("café", "un cafe\u{301}", 80, "un cafe\u{301}");

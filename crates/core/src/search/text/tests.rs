@@ -116,6 +116,11 @@ fn tool_calls_have_arguments_and_results() {
         r#"{"type":"tool","tool":"bash","state":{"status":"error","input":"raw","error":"aborted","metadata":{"output":"so far"}}}"#,
         &["raw", "aborted", "so far"],
     );
+    check(
+        &part(),
+        r#"{"type":"tool","state":{"input":{"command":"ls","description":"List"},"title":"List","metadata":{"description":"List"}}}"#,
+        &["List", "ls"],
+    );
     check(&part(), r#"{"type":"tool","tool":"bash"}"#, &[]);
     check(&part(), r#"{"type":"tool","state":{"input":null,"output":null,"metadata":[]}}"#, &[]);
 }

@@ -97,7 +97,7 @@ impl Annals {
             Ok(id.filter(|_| is_session))
         };
         // What of the table cannot be read has been found before.
-        let _ = self.scan(Table::Document, "x.kind, x.id", &sessions, &mut |id| ids.extend(id));
+        let _ = self.scan_states(Table::Document, "x.kind, x.id", &sessions, &mut |id| ids.extend(id));
         let mut records = Vec::new();
         for id in ids {
             match view.session(&id) {
@@ -119,7 +119,7 @@ impl Annals {
         let mut problems = Vec::new();
         let mut orphans: BTreeMap<(i64, i64), usize> = BTreeMap::new();
         let columns = format!("x.n, x.kind, x.id, x.owner, x.since, x.revision, x.home, {EXAMINED}");
-        let unreadable = self.scan(Table::Document, &columns, &document, &mut |looked: Looked| {
+        let unreadable = self.scan_states(Table::Document, &columns, &document, &mut |looked: Looked| {
             problems.extend(looked.problems);
             if let Some(orphan) = looked.orphan {
                 *orphans.entry(orphan).or_default() += 1;
@@ -146,7 +146,8 @@ impl Annals {
             Ok(Some(Problem { kind: ProblemKind::Unreadable, place, id: named.session, detail: what }))
         };
         let columns = format!("x.document, x.since, {EXAMINED}");
-        let unreadable = self.scan(Table::Past, &columns, &look, &mut |problem| problems.extend(problem))?;
+        let unreadable =
+            self.scan_states(Table::Past, &columns, &look, &mut |problem| problems.extend(problem))?;
         problems.extend(self.hidden(Table::Past, &unreadable));
         Ok(problems)
     }
@@ -522,47 +523,40 @@ fn numbers(connection: &Connection, record: &SessionRecord) -> rusqlite::Result<
         id: Some(record.id.to_string()),
         detail,
     };
-    let n_parts: i64 = connection
-        .prepare_cached(
-            "SELECT count(*) FROM document m JOIN document p ON p.owner = m.n AND p.kind = ?3 \
-             WHERE m.owner = ?1 AND m.kind = ?2 AND m.hash IS NOT NULL AND p.hash IS NOT NULL",
-        )?
-        .query_row((n, Kind::Message.number(), Kind::Part.number()), |row| row.get(0))?;
     let stored = connection
         .prepare_cached(
-            "SELECT parts, stale, messages, cost, input, output, reasoning, cache_read, cache_write, models, agents, state \
-             FROM session WHERE n = ?1",
+            "SELECT parts, messages, cost, input, output, reasoning, cache_read, cache_write, models, agents, state \
+             FROM session WHERE n = ?1 AND NOT stale",
         )?
         .query_row([n], |row| {
             let usage = annals_core::Usage {
-                cost: row.get(3)?,
-                input: row.get(4)?,
-                output: row.get(5)?,
-                reasoning: row.get(6)?,
-                cache_read: row.get(7)?,
-                cache_write: row.get(8)?,
+                cost: row.get(2)?,
+                input: row.get(3)?,
+                output: row.get(4)?,
+                reasoning: row.get(5)?,
+                cache_read: row.get(6)?,
+                cache_write: row.get(7)?,
             };
-            let lists = [derived::names(row.get_ref(9)?.as_str()?), derived::names(row.get_ref(10)?.as_str()?)];
-            let state = SessionState::from_number(row.get(11)?);
-            Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?, row.get::<_, usize>(2)?, usage, lists, state))
+            let lists = [derived::names(row.get_ref(8)?.as_str()?), derived::names(row.get_ref(9)?.as_str()?)];
+            let state = SessionState::from_number(row.get(10)?);
+            Ok((row.get::<_, usize>(0)?, row.get::<_, usize>(1)?, usage, lists, state))
         })
         .optional()?;
-    let Some((parts, is_stale, messages, usage, lists, state)) = stored else {
-        return Ok(vec![problem("its numbers are missing".to_owned())]);
+    let Some((parts, messages, usage, lists, state)) = stored else {
+        let is_there = !is_missing(connection, "SELECT 1 FROM session WHERE n = ?1", [n]);
+        // Stale numbers are added up when they are asked for.
+        let problem = Some(problem("its numbers are missing".to_owned())).filter(|_| !is_there);
+        return Ok(problem.into_iter().collect());
     };
     let mut problems = Vec::new();
-    if parts != n_parts {
-        problems.push(problem(format!("it has {n_parts} parts, and {parts} are noted")));
+    let right = derived::add_up(connection, n, record)?;
+    for (right, noted, noun) in [(right.messages, messages, "message"), (right.parts, parts, "part")] {
+        if right != noted {
+            problems.push(problem(format!("it has {}, and {noted} are noted", plural(right, noun))));
+        }
     }
-    // Stale numbers are added up when they are asked for.
-    if !is_stale {
-        let right = derived::add_up(connection, n, record)?;
-        if right.messages != messages {
-            problems.push(problem(format!("it has {} messages, and {messages} are noted", right.messages)));
-        }
-        if (right.usage, [right.models, right.agents], right.state) != (usage, lists, state) {
-            problems.push(problem("what is noted of it is not what its messages say".to_owned()));
-        }
+    if (right.usage, [right.models, right.agents], right.state) != (usage, lists, state) {
+        problems.push(problem("what is noted of it is not what its messages say".to_owned()));
     }
     Ok(problems)
 }

@@ -25,7 +25,7 @@ impl Write for Annals {
             match (&change.document, prepared) {
                 (Some(document), Some(prepared)) => {
                     let put = revising.put(&change.key, prepared, document).map_err(failed)?;
-                    receipt.written += usize::from(put == Put::Written);
+                    receipt.written += usize::from(put != Put::Unchanged);
                 }
                 _ => receipt.deleted += usize::from(revising.delete(&change.key).map_err(failed)?),
             }

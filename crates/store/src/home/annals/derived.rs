@@ -46,7 +46,15 @@ pub(super) fn summary(
         .optional()?;
     match stored {
         Some(summary) => Ok(Some(summary)),
-        None => add_up(connection, n, record).map(Some),
+        None => {
+            let mut summary = add_up(connection, n, record)?;
+            let awaited: Option<usize> = connection
+                .prepare_cached("SELECT awaited FROM session WHERE n = ?1")?
+                .query_row([n], |row| row.get(0))
+                .optional()?;
+            summary.parts += awaited.unwrap_or(0);
+            Ok(Some(summary))
+        }
     }
 }
 
@@ -57,7 +65,7 @@ pub(super) fn add_up(
     record: &SessionRecord,
 ) -> rusqlite::Result<SessionSummary> {
     let mut summary = SessionSummary::of_document(record);
-    for figures in figures_of_session(connection, n, Want::ToolCalls)? {
+    for figures in figures_of_session(connection, n, Want::PartCounts)? {
         summary.add(&figures);
     }
     if let Some(usage) = Usage::of_session(&record.stored.document.lens()) {
@@ -109,9 +117,9 @@ pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
         let Usage { cost, input, output, reasoning, cache_read, cache_write } = summary.usage;
         connection
             .prepare_cached(
-                "UPDATE session SET stale = 0, title = ?2, directory = ?3, messages = ?4, cost = ?5, input = ?6, \
-                 output = ?7, reasoning = ?8, cache_read = ?9, cache_write = ?10, models = ?11, agents = ?12, \
-                 state = ?13 WHERE n = ?1",
+                "UPDATE session SET stale = 0, title = ?2, directory = ?3, messages = ?4, parts = ?14, cost = ?5, \
+                 input = ?6, output = ?7, reasoning = ?8, cache_read = ?9, cache_write = ?10, models = ?11, \
+                 agents = ?12, state = ?13 WHERE n = ?1",
             )?
             .execute(rusqlite::params![
                 n,
@@ -127,6 +135,7 @@ pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
                 json(&summary.models),
                 json(&summary.agents),
                 summary.state.number(),
+                summary.parts,
             ])?;
     }
     Ok(())
@@ -155,9 +164,8 @@ fn rederive(connection: &Connection) -> rusqlite::Result<()> {
         .query_map([Kind::Session.number()], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
     for (session, session_id) in sessions {
-        let mut n_parts = 0_i64;
         for (message, message_id) in read::below(connection, session, Kind::Message)? {
-            let is_there = rederive_one(connection, session, message, |_| {
+            rederive_one(connection, session, message, |_| {
                 Kind::Message.key(&message_id, None, Some(&session_id), None)
             })?;
             let mut parts = connection.prepare_cached(
@@ -166,15 +174,12 @@ fn rederive(connection: &Connection) -> rusqlite::Result<()> {
             let mut rows = parts.query((message, Kind::Part.number()))?;
             while let Some(row) = rows.next()? {
                 let (n, id): (i64, String) = (row.get(0)?, row.get(1)?);
-                n_parts += i64::from(is_there);
                 rederive_one(connection, session, n, |_| {
                     Kind::Part.key(&id, Some(&message_id), Some(&session_id), None)
                 })?;
             }
         }
-        connection
-            .prepare_cached("UPDATE session SET stale = 1, parts = ?2 WHERE n = ?1")?
-            .execute((session, n_parts))?;
+        connection.prepare_cached("UPDATE session SET stale = 1 WHERE n = ?1")?.execute([session])?;
     }
     refresh(connection)
 }
@@ -184,7 +189,7 @@ fn rederive_one(
     session: i64,
     n: i64,
     key: impl FnOnce(()) -> Option<annals_core::Key>,
-) -> rusqlite::Result<bool> {
+) -> rusqlite::Result<()> {
     let text = connection
         .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
         .query_row([n], |row| {
@@ -194,11 +199,11 @@ fn rederive_one(
             let bytes = row.get_ref(3)?.as_bytes_or_null()?.unwrap_or_default();
             Ok(Some(codec::unpack(row.get(1)?, row.get(2)?, bytes, hash).ok()))
         })?;
-    let Some(text) = text else { return Ok(false) };
+    let Some(text) = text else { return Ok(()) };
     if let Some(document) = text.and_then(|text| annals_core::Document::parse(text).ok())
         && let Some(key) = key(())
     {
         Facts::of(&key, &document).store(connection, session, n)?;
     }
-    Ok(true)
+    Ok(())
 }

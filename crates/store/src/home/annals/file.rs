@@ -109,9 +109,7 @@ impl StoreFile {
         let made = draft.path().join("annals.db");
         platform::create_private_file(&made).map_err(refused)?;
         let filled = connect(&made, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|connection| {
-            // Only an empty file can be told how it is to be laid out.
-            connection.pragma_update(None, "page_size", 8192)?;
-            // So that what is pruned can be given back to the disk.
+            // Only an empty file can be told how it is to be laid out: so that what is pruned can be given back.
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
             connection.pragma_update(None, "application_id", APPLICATION_ID)?;
             connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
@@ -235,7 +233,7 @@ impl Writer {
             connection.pragma_update(None, "synchronous", "FULL")?;
             connection.pragma_update(None, "foreign_keys", true)?;
             connection.pragma_update(None, "cache_size", -32_000)?;
-            connection.pragma_update(None, "wal_autocheckpoint", 2000)?;
+            connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
             // What is deleted is overwritten: a forgotten session leaves nothing in free pages.
             connection.pragma_update(None, "secure_delete", true)?;
             self.connection = Some(connection);

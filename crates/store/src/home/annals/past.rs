@@ -15,33 +15,42 @@ use crate::home::{Read, ReadError};
 impl History for Annals {
     fn log(&self, query: &LogQuery) -> Result<Vec<Revision>, ReadError> {
         self.read(|connection| {
-            let mut sql = String::from(
-                "SELECT r.n, r.time, r.reason, h.url FROM revision r LEFT JOIN home h ON h.n = r.home",
-            );
+            let mut conditions = String::new();
             let mut values: Vec<Value> = Vec::new();
             if let Some(session) = &query.session {
-                let Some(n) = number(connection, 0, Kind::Session, session.as_str())? else {
-                    return Ok(Vec::new());
-                };
-                sql.push_str(" JOIN touched t ON t.revision = r.n AND t.session = ?");
+                let Some(n) = number(connection, 0, Kind::Session, session.as_str())? else { return Ok(Vec::new()) };
+                conditions.push_str(" AND r.n IN (SELECT revision FROM touched WHERE session = ?)");
                 values.push(n.into());
             }
-            sql.push_str(" WHERE 1");
             for (condition, value) in [
                 (" AND r.time >= ?", query.since),
                 (" AND r.time < ?", query.until),
                 (" AND r.n > ?", query.after),
             ] {
                 if let Some(value) = value {
-                    sql.push_str(condition);
+                    conditions.push_str(condition);
                     values.push(value.into());
                 }
             }
             if query.own {
-                sql.push_str(" AND r.home IS NULL");
+                conditions.push_str(" AND r.home IS NULL");
             }
-            sql.push_str(" ORDER BY r.time DESC, r.n DESC LIMIT ?");
-            values.push(query.limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(-1).into());
+            let limit = query.limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(-1);
+            values.push(limit.into());
+            // What was learnt later is in order of time by its index, everything else by its number.
+            let half = |is_learnt: &str, order: &str| {
+                format!(
+                    "SELECT * FROM (SELECT r.n, r.time, r.reason, r.home FROM revision r \
+                     WHERE {is_learnt}{conditions} ORDER BY {order} LIMIT ?)"
+                )
+            };
+            let sql = format!(
+                "SELECT x.n, x.time, x.reason, h.url FROM ({} UNION ALL {}) x LEFT JOIN home h ON h.n = x.home \
+                 ORDER BY x.time DESC, x.n DESC LIMIT {limit}",
+                half("NOT r.learnt", "r.n DESC"),
+                half("r.learnt", "r.time DESC, r.n DESC")
+            );
+            let values = [values.clone(), values].concat();
             let mut statement = connection.prepare_cached(&sql)?;
             let revisions = statement.query_map(rusqlite::params_from_iter(values), revision)?;
             revisions

@@ -166,10 +166,7 @@ impl<'s> View<'s> {
     ) -> rusqlite::Result<()> {
         let Key::Message(_, message) = record.stored.key.clone() else { return Ok(()) };
         if self.at.is_none() && want == Want::PartCounts {
-            let mut statement = connection.prepare_cached(
-                "SELECT count(*) FROM document WHERE owner = ?1 AND kind = ?2 AND hash IS NOT NULL",
-            )?;
-            record.n_parts = statement.query_row((n, Kind::Part.number()), |row| row.get(0))?;
+            record.n_parts = n_parts(connection, n)?;
             return Ok(());
         }
         let place = |part: &str| Kind::Part.key(part, Some(message.as_str()), Some(session.as_str()), None);
@@ -600,6 +597,16 @@ fn is_converted(connection: &Connection, n: i64) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT converted FROM document WHERE n = ?1")?.query_row([n], |row| row.get(0))
 }
 
+/// How many parts of a message are there. Both numbers are in indexes.
+fn n_parts(connection: &Connection, message: i64) -> rusqlite::Result<usize> {
+    connection
+        .prepare_cached(
+            "SELECT (SELECT count(*) FROM document WHERE owner = ?1 AND kind = ?2) - \
+             (SELECT count(*) FROM document WHERE owner = ?1 AND kind = ?2 AND hash IS NULL)",
+        )?
+        .query_row((message, Kind::Part.number()), |row| row.get(0))
+}
+
 /// What each message of a session amounts to, in order.
 pub(super) fn figures_of_session(
     connection: &Connection,
@@ -620,13 +627,23 @@ pub(super) fn figures_of_session(
         figures.push(Figures { converted: row.get(14)?, ..figures_of(row)? });
     }
     drop(rows);
-    if want == Want::PartCounts {
-        for (n, place) in &places {
-            let mut statement = connection.prepare_cached(
-                "SELECT count(*) FROM document WHERE owner = ?1 AND kind = ?2 AND hash IS NOT NULL",
-            )?;
-            figures[*place].n_parts = statement.query_row((n, Kind::Part.number()), |row| row.get(0))?;
+    // Whoever counts calls adds all up, so the sum that is at hand does.
+    let sum: Option<usize> = match want {
+        Want::PartCounts => None,
+        _ => connection
+            .prepare_cached("SELECT parts + awaited FROM session WHERE n = ?1 AND NOT stale")?
+            .query_row([session], |row| row.get(0))
+            .optional()?,
+    };
+    match (sum, figures.first_mut()) {
+        (Some(sum), Some(first)) => first.n_parts = sum,
+        _ => {
+            for (n, place) in &places {
+                figures[*place].n_parts = n_parts(connection, *n)?;
+            }
         }
+    }
+    if want == Want::PartCounts {
         return Ok(figures);
     }
     let mut statement = connection.prepare_cached(
@@ -641,15 +658,6 @@ pub(super) fn figures_of_session(
                 duration: row.get(2)?,
             });
         }
-    }
-    // The parts of all messages together are all that counting needs.
-    let parts: usize = connection
-        .prepare_cached("SELECT parts + awaited FROM session WHERE n = ?1")?
-        .query_row([session], |row| row.get(0))
-        .optional()?
-        .unwrap_or(0);
-    if let Some(first) = figures.first_mut() {
-        first.n_parts = parts;
     }
     Ok(figures)
 }

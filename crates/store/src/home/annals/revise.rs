@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::codec::{self, Hash};
 use super::facts::{Facts, Prepared};
 use super::kind::Kind;
+use super::read::number;
 
 /// A revision that is being made.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct Revising<'c> {
     time: Millis,
     reason: String,
     home: Option<i64>,
+    /// Whether it is about an earlier time.
+    is_learnt: bool,
     /// Given with the first change: what changes nothing is no revision.
     number: Option<i64>,
     touched: HashMap<i64, Touched>,
@@ -29,7 +32,6 @@ pub(crate) struct Revising<'c> {
 struct Touched {
     written: i64,
     deleted: i64,
-    parts: i64,
 }
 
 /// Where a document is, or will be.
@@ -44,8 +46,6 @@ struct Slot {
 struct MessageSlot {
     slot: Slot,
     made: Option<Millis>,
-    /// Whether the message itself is there. Parts of one that is not count for nothing.
-    is_present: bool,
 }
 
 /// A document's latest state.
@@ -73,7 +73,8 @@ impl State {
 /// What became of a document that was put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Put {
-    Written,
+    /// With the number of the document.
+    Written(i64),
     Unchanged,
 }
 
@@ -86,7 +87,7 @@ impl<'c> Revising<'c> {
     ) -> rusqlite::Result<Revising<'c>> {
         // Time does not run backwards here, whatever the clock does.
         let last: Option<Millis> = connection
-            .prepare_cached("SELECT time FROM revision ORDER BY n DESC LIMIT 1")?
+            .prepare_cached("SELECT time FROM revision WHERE NOT learnt ORDER BY n DESC LIMIT 1")?
             .query_row([], |row| row.get(0))
             .optional()?;
         let time = last.map_or(now, |last| last.max(now));
@@ -95,6 +96,7 @@ impl<'c> Revising<'c> {
             time,
             reason: reason.to_owned(),
             home,
+            is_learnt: false,
             number: None,
             touched: HashMap::new(),
             sessions: HashMap::new(),
@@ -114,6 +116,7 @@ impl<'c> Revising<'c> {
             time,
             reason: reason.to_owned(),
             home: Some(home),
+            is_learnt: true,
             number: None,
             touched: HashMap::new(),
             sessions: HashMap::new(),
@@ -127,8 +130,8 @@ impl<'c> Revising<'c> {
             return Ok(number);
         }
         self.connection
-            .prepare_cached("INSERT INTO revision (time, reason, home) VALUES (?1, ?2, ?3)")?
-            .execute((self.time, &self.reason, self.home))?;
+            .prepare_cached("INSERT INTO revision (time, reason, home, learnt) VALUES (?1, ?2, ?3, ?4)")?
+            .execute((self.time, &self.reason, self.home, self.is_learnt))?;
         let number = self.connection.last_insert_rowid();
         self.number = Some(number);
         Ok(number)
@@ -174,8 +177,7 @@ impl<'c> Revising<'c> {
         };
         let Some(known) = known else {
             let era = self.era(key, prepared);
-            self.insert(key, owner, &id, project, era, Some(prepared))?;
-            return Ok(Put::Written);
+            return self.insert(key, owner, &id, project, era, Some(prepared)).map(Put::Written);
         };
         let is_same_place = known.project.as_deref() == project || project.is_none();
         if known.is_present && known.hash == Some(prepared.packed.hash) && is_same_place {
@@ -220,15 +222,9 @@ impl<'c> Revising<'c> {
             if known.since == 0 {
                 self.place_parts(known.n, prepared.made())?;
             }
-            if !known.is_present {
-                self.touch(session).parts += self.n_parts(known.n)?;
-            }
         }
-        let comes_back = self.counts(key) && !known.is_present;
-        let touched = self.touch(session);
-        touched.written += 1;
-        touched.parts += i64::from(comes_back);
-        Ok(Put::Written)
+        self.touch(session).written += 1;
+        Ok(Put::Written(known.n))
     }
 
     /// Deletes a document. It stays in history.
@@ -249,20 +245,9 @@ impl<'c> Revising<'c> {
             .execute((known.n, number, self.home))?;
         let session = self.session_of(key)?;
         Facts::remove(self.connection, session, known.n)?;
-        let hidden = match key {
-            Key::Message(..) => self.n_parts(known.n)?,
-            Key::Part(session, message, _) => {
-                let session = self.session_slot(session)?;
-                self.message_slot(session, message)?;
-                i64::from(self.counts(key))
-            }
-            _ => 0,
-        };
         // What is known of the message is no longer so.
         self.message = None;
-        let touched = self.touch(session);
-        touched.deleted += 1;
-        touched.parts -= hidden;
+        self.touch(session).deleted += 1;
         Ok(true)
     }
 
@@ -363,8 +348,8 @@ impl<'c> Revising<'c> {
                 )?
                 .execute((session, number, touched.written, touched.deleted))?;
             self.connection
-                .prepare_cached("UPDATE session SET stale = 1, parts = parts + ?2 WHERE n = ?1")?
-                .execute((session, touched.parts))?;
+                .prepare_cached("UPDATE session SET stale = 1 WHERE n = ?1 AND NOT stale")?
+                .execute([session])?;
         }
         Ok(Some(number))
     }
@@ -387,26 +372,21 @@ impl<'c> Revising<'c> {
 
     /// What a document stands below, and what it is called there. None where that does not exist.
     fn owner(&mut self, key: &Key) -> rusqlite::Result<Option<(Slot, String)>> {
-        let existing = |connection: &Connection, owner, kind, id: &str| {
-            Ok::<_, rusqlite::Error>(state(connection, owner, kind, id)?.map(|state| state.n))
-        };
         let root = Slot { n: 0, is_new: false };
         Ok(match key {
             Key::Project(id) => Some((root, id.to_string())),
             Key::Session(_, id) => Some((root, id.to_string())),
-            Key::Message(session, message) => existing(self.connection, 0, Kind::Session, session.as_str())?
-                .map(|n| (Slot { n, is_new: false }, message.to_string())),
-            Key::Part(session, message, part) => {
-                let session = existing(self.connection, 0, Kind::Session, session.as_str())?;
-                let message = match session {
-                    Some(session) => existing(self.connection, session, Kind::Message, message.as_str())?,
-                    None => None,
-                };
-                message.map(|n| (Slot { n, is_new: false }, part.to_string()))
+            Key::Message(session, message) => {
+                self.known_session(session)?.map(|session| (session, message.to_string()))
             }
+            Key::Part(session, message, part) => match self.known_session(session)? {
+                Some(session) => {
+                    self.known_message(session, message)?.map(|message| (message.slot, part.to_string()))
+                }
+                None => None,
+            },
             Key::Todo(session) | Key::Diff(session) | Key::Share(session) | Key::LegacyShare(session) => {
-                existing(self.connection, 0, Kind::Session, session.as_str())?
-                    .map(|n| (Slot { n, is_new: false }, String::new()))
+                self.known_session(session)?.map(|session| (session, String::new()))
             }
         })
     }
@@ -432,50 +412,55 @@ impl<'c> Revising<'c> {
     }
 
     fn session_slot(&mut self, id: &SessionId) -> rusqlite::Result<Slot> {
-        if let Some(slot) = self.sessions.get(id) {
-            return Ok(*slot);
+        if let Some(slot) = self.known_session(id)? {
+            return Ok(slot);
         }
-        let slot = match state(self.connection, 0, Kind::Session, id.as_str())? {
-            Some(known) => Slot { n: known.n, is_new: false },
-            None => {
-                let n = self.placeholder(0, Kind::Session, id.as_str(), 0)?;
-                self.connection
-                    .prepare_cached("INSERT INTO session (n, stale) VALUES (?1, 1)")?
-                    .execute([n])?;
-                Slot { n, is_new: true }
-            }
-        };
+        let n = self.placeholder(0, Kind::Session, id.as_str(), 0)?;
+        self.connection.prepare_cached("INSERT INTO session (n, stale) VALUES (?1, 1)")?.execute([n])?;
+        let slot = Slot { n, is_new: true };
         self.sessions.insert(id.clone(), slot);
         Ok(slot)
     }
 
+    fn known_session(&mut self, id: &SessionId) -> rusqlite::Result<Option<Slot>> {
+        if let Some(slot) = self.sessions.get(id) {
+            return Ok(Some(*slot));
+        }
+        let known = number(self.connection, 0, Kind::Session, id.as_str())?;
+        let slot = known.map(|n| Slot { n, is_new: false });
+        self.sessions.extend(slot.map(|slot| (id.clone(), slot)));
+        Ok(slot)
+    }
+
     fn message_slot(&mut self, session: Slot, id: &MessageId) -> rusqlite::Result<MessageSlot> {
+        if let Some(slot) = self.known_message(session, id)? {
+            return Ok(slot);
+        }
+        let n = self.placeholder(session.n, Kind::Message, id.as_str(), id.era(self.time))?;
+        // From now on something is below the session.
+        self.sessions.values_mut().filter(|slot| slot.n == session.n).for_each(|slot| slot.is_new = false);
+        let slot = MessageSlot { slot: Slot { n, is_new: true }, made: None };
+        self.message = Some((session.n, id.clone(), slot));
+        Ok(slot)
+    }
+
+    fn known_message(&mut self, session: Slot, id: &MessageId) -> rusqlite::Result<Option<MessageSlot>> {
         if let Some((known, message, slot)) = &self.message
             && (*known, message) == (session.n, id)
         {
-            return Ok(*slot);
+            return Ok(Some(*slot));
         }
-        let slot = match state(self.connection, session.n, Kind::Message, id.as_str())? {
-            Some(known) => {
-                let made: Option<Millis> = self
-                    .connection
-                    .prepare_cached("SELECT made FROM message WHERE session = ?1 AND n = ?2")?
-                    .query_row((session.n, known.n), |row| row.get(0))
-                    .optional()?;
-                MessageSlot { slot: Slot { n: known.n, is_new: false }, made, is_present: known.is_present }
-            }
-            None => {
-                let n = self.placeholder(session.n, Kind::Message, id.as_str(), id.era(self.time))?;
-                // From now on something is below the session.
-                self.sessions
-                    .values_mut()
-                    .filter(|slot| slot.n == session.n)
-                    .for_each(|slot| slot.is_new = false);
-                MessageSlot { slot: Slot { n, is_new: true }, made: None, is_present: false }
-            }
+        let Some(n) = number(self.connection, session.n, Kind::Message, id.as_str())? else {
+            return Ok(None);
         };
+        let made: Option<Millis> = self
+            .connection
+            .prepare_cached("SELECT made FROM message WHERE session = ?1 AND n = ?2")?
+            .query_row((session.n, n), |row| row.get(0))
+            .optional()?;
+        let slot = MessageSlot { slot: Slot { n, is_new: false }, made };
         self.message = Some((session.n, id.clone(), slot));
-        Ok(slot)
+        Ok(Some(slot))
     }
 
     /// A place for a document of which nothing but the name is known.
@@ -522,14 +507,10 @@ impl<'c> Revising<'c> {
         let session = self.session_of(key)?;
         prepared.facts.store(self.connection, session, n)?;
         if let Key::Message(_, message) = key {
-            let slot =
-                MessageSlot { slot: Slot { n, is_new: true }, made: prepared.made(), is_present: true };
+            let slot = MessageSlot { slot: Slot { n, is_new: true }, made: prepared.made() };
             self.message = Some((session, message.clone(), slot));
         }
-        let is_counted = self.counts(key);
-        let touched = self.touch(session);
-        touched.written += 1;
-        touched.parts += i64::from(is_counted);
+        self.touch(session).written += 1;
         Ok(n)
     }
 
@@ -542,11 +523,6 @@ impl<'c> Revising<'c> {
                 .execute((known.n, home, known.hash))?;
         }
         Ok(())
-    }
-
-    /// Whether a document is a part of a message that is there. Its message was looked up just before.
-    fn counts(&self, key: &Key) -> bool {
-        matches!(key, Key::Part(..)) && self.message.as_ref().is_some_and(|(_, _, slot)| slot.is_present)
     }
 
     /// The latest state becomes one of the past.
@@ -596,14 +572,6 @@ impl<'c> Revising<'c> {
             }
         }
         Ok(())
-    }
-
-    fn n_parts(&self, message: i64) -> rusqlite::Result<i64> {
-        self.connection
-            .prepare_cached(
-                "SELECT count(*) FROM document WHERE owner = ?1 AND kind = ?2 AND hash IS NOT NULL",
-            )?
-            .query_row((message, Kind::Part.number()), |row| row.get(0))
     }
 }
 

@@ -110,7 +110,7 @@ pub(super) fn is_of(connection: &Connection, n: i64, key: &Key) -> rusqlite::Res
 impl Annals {
     /// Calls `visit` with what `map` makes of each row that can be read, and returns which cannot. `columns` are those of
     /// `x`.
-    pub(super) fn scan<T>(
+    pub(super) fn scan_states<T>(
         &self,
         table: Table,
         columns: &str,

@@ -17,15 +17,16 @@ CREATE TABLE home (
   synced  INTEGER
 );
 
--- Committed transactions. They are ordered by (time, n): what was learnt later about earlier times has a high number and
--- an early time.
+-- Committed transactions. None is ever deleted. They are ordered by (time, n): what was learnt later about earlier times
+-- (`learnt`) has a high number and an early time; of all others, times grow with numbers.
 CREATE TABLE revision (
-  n      INTEGER PRIMARY KEY AUTOINCREMENT,
+  n      INTEGER PRIMARY KEY,
   time   INTEGER NOT NULL,
   reason TEXT NOT NULL,
-  home   INTEGER REFERENCES home (n)
+  home   INTEGER REFERENCES home (n),
+  learnt INTEGER NOT NULL
 );
-CREATE INDEX revision_time ON revision (time);
+CREATE INDEX revision_learnt ON revision (time) WHERE learnt;
 
 -- Every document there is or was, in its latest state. `kind`: 1 project, 2 session, 3 message, 4 part, 5 todo list, 6
 -- diff, 7 share, 8 share before 1.0.144. `owner` is the message of a part, the session of a message and of what stands
@@ -50,6 +51,7 @@ CREATE TABLE document (
 );
 CREATE UNIQUE INDEX document_key ON document (owner, kind, id, era);
 CREATE INDEX document_revision ON document (revision);
+CREATE INDEX document_gone ON document (owner, kind) WHERE hash IS NULL;
 
 -- Earlier states: from the revision `since` on, until the document's next state. No `data`: it was deleted then,
 -- or, where `form` is -1, its text and those of the states that followed were pruned.

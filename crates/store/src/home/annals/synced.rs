@@ -12,7 +12,8 @@ use super::derived;
 use super::facts::Prepared;
 use super::kind::Kind;
 use super::read::{below, number};
-use super::revise::{Revising, State, state};
+use super::revise::{Put, Revising, State, state};
+use super::text_index::Entry;
 use crate::home::{Quarantined, ReadError};
 
 /// How deep a look at a session went.
@@ -49,8 +50,8 @@ pub(crate) struct Origin {
 /// A change that a look found.
 #[derive(Debug)]
 pub(crate) enum Finding {
-    /// A document is new or has changed.
-    Put(Key, Document, Box<Prepared>),
+    /// A document is new or has changed; with what the text index is to know of it, if that is at hand.
+    Put(Key, Document, Box<Prepared>, Option<Box<Entry>>),
     /// A document is gone.
     Delete(Key),
     /// The home has another form of the same document; the store keeps the one it has.
@@ -175,10 +176,12 @@ impl Comparing<'_> {
         key: Key,
         document: Document,
         converted: bool,
+        entry: impl FnOnce(&Key, &Document) -> Option<Entry>,
     ) -> Result<Option<Finding>, ReadError> {
         let put = |key: Key, document: Document| {
             let prepared = Box::new(Prepared::new(&key, &document, converted));
-            Some(Finding::Put(key, document, prepared))
+            let entry = entry(&key, &document).map(Box::new);
+            Some(Finding::Put(key, document, prepared, entry))
         };
         if self.is_new {
             return Ok(put(key, document));
@@ -455,6 +458,14 @@ pub(crate) fn note_events(
         .map(drop)
 }
 
+/// Something for the text index.
+#[derive(Debug)]
+pub(crate) struct ToIndex {
+    pub(crate) n: i64,
+    pub(crate) session: i64,
+    pub(crate) entry: Box<Entry>,
+}
+
 /// Makes the changes that a look found.
 pub(crate) fn apply(
     connection: &Connection,
@@ -462,12 +473,18 @@ pub(crate) fn apply(
     home: i64,
     updated: Millis,
     finding: Finding,
+    to_index: &mut Vec<ToIndex>,
 ) -> rusqlite::Result<bool> {
     match finding {
-        Finding::Put(key, document, prepared) => {
-            let put = revising.put(&key, &prepared, &document)?;
-            Ok(put == super::revise::Put::Written)
-        }
+        Finding::Put(key, document, prepared, entry) => match revising.put(&key, &prepared, &document)? {
+            Put::Written(n) => {
+                if let (Some(entry), Some(session)) = (entry, key.session()) {
+                    to_index.push(ToIndex { n, session: revising.session(session)?, entry });
+                }
+                Ok(true)
+            }
+            Put::Unchanged => Ok(false),
+        },
         Finding::Delete(key) => revising.delete(&key),
         Finding::Same(key, hash) => {
             if let Some(state) = revising.state(&key)? {

@@ -1,0 +1,231 @@
+//! The store in one process: how long each stage of a sync takes, how large the store becomes, how fast it is searched and
+//! written to.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use annals::home::annals::Annals;
+use annals::home::opencode_dir::OpencodeDir;
+use annals::home::{Read, Write};
+use annals::model::search::query;
+use annals::model::{Document, Key, Transaction};
+use annals::query::SessionQuery;
+use annals::search::{Request, Wanted};
+use annals::sync::{self, Options, Stage};
+
+use crate::generate;
+
+/// What to measure.
+#[derive(Debug)]
+pub struct Measurement {
+    /// A home of the flat layout.
+    pub home: PathBuf,
+    /// How many queries are asked.
+    pub queries: usize,
+    /// How many parts are committed one by one.
+    pub commits: usize,
+    /// Where the store is made and left; none for a place that goes away.
+    pub keep: Option<PathBuf>,
+}
+
+/// Measures everything and returns a report in Markdown.
+pub fn measure(measurement: &Measurement) -> Result<String, Box<dyn std::error::Error>> {
+    let scratch = tempfile::tempdir_in(measurement.home.parent().unwrap_or(Path::new(".")))?;
+    let mut report = String::from("| what | figure |\n|---|---|\n");
+    let place = measurement.keep.as_deref().unwrap_or(scratch.path());
+    let store = Annals::open_or_create(&place.join("annals.db"))?;
+    let source = OpencodeDir::open(&measurement.home)?;
+    let mut stage = |name: &str,
+                     store: &Annals,
+                     options: Options|
+     -> Result<(), Box<dyn std::error::Error>> {
+        let (began, cpu) = (Instant::now(), cpu_time());
+        let account = sync::sync(store, &[&source], options, &())?;
+        writeln!(
+            report,
+            "| {name} | {:.0} ms ({:.0} ms CPU), {} of {} sessions looked at, {} documents imported, {} indexed |",
+            milliseconds(began.elapsed()),
+            milliseconds(cpu_time() - cpu),
+            account.looked,
+            account.sessions,
+            account.imported,
+            account.indexed
+        )?;
+        Ok(())
+    };
+    let options = Options { stage: Stage::Text, full: false, events: false };
+    stage("complete sync with the text index", &store, options)?;
+    stage("the same, nothing changed", &store, options)?;
+    stage("the same, nothing changed, --full", &store, Options { full: true, ..options })?;
+    let staged = Annals::open_or_create(&scratch.path().join("staged.db"))?;
+    stage("in stages: sessions and messages", &staged, Options { stage: Stage::Messages, ..options })?;
+    stage("in stages: parts", &staged, Options { stage: Stage::Parts, ..options })?;
+    stage("in stages: text index", &staged, options)?;
+    let extent = store.extent()?;
+    let index = size_of(&store.index_path())?;
+    writeln!(
+        report,
+        "| size | {:.1} MB of documents: store {:.1} MB, text index {:.1} MB, together {:.2} × |",
+        megabytes(extent.bytes),
+        megabytes(store.bytes()),
+        megabytes(index),
+        (store.bytes() + index) as f64 / extent.bytes as f64
+    )?;
+    search(&mut report, &store, measurement.queries)?;
+    commits(&mut report, scratch.path(), measurement.commits)?;
+    writeln!(report, "| peak memory | {:.0} MB |", megabytes(peak_memory()))?;
+    Ok(report)
+}
+
+/// Asks queries of all kinds and tells how long they took.
+fn search(report: &mut String, store: &Annals, n_queries: usize) -> Result<(), Box<dyn std::error::Error>> {
+    let vocabulary = generate::vocabulary();
+    let word = |rank: usize| vocabulary[rank.min(vocabulary.len() - 1)].as_str();
+    let queries = (0..n_queries).map(|n| match n % 5 {
+        0 => ("rare", word(vocabulary.len() - 1 - n * 7).to_owned()),
+        1 => ("common", word(n).to_owned()),
+        2 => ("phrase", format!("\"{} {}\"", word(n), word(n + 1))),
+        3 => ("prefix", format!("{}*", &word(40 + n * 3)[..word(40 + n * 3).floor_char_boundary(4)])),
+        _ => ("two words", format!("{} {}", word(n), word(200 + n))),
+    });
+    let mut times: Vec<(Duration, &str, String)> = Vec::new();
+    let mut found = 0;
+    for (kind, text) in queries {
+        let request = Request {
+            wanted: Wanted::Words(query::parse(&text)?),
+            sessions: SessionQuery::default(),
+            since: None,
+            until: None,
+            filters: Vec::new(),
+            offset: 0,
+            limit: 20,
+            now: annals::ids::now(),
+            snippet_width: 160,
+        };
+        let began = Instant::now();
+        let hits = store.search(&request)?;
+        times.push((began.elapsed(), kind, text));
+        found += hits.total;
+    }
+    times.sort();
+    let at = |share: f64| milliseconds(times[((times.len() - 1) as f64 * share) as usize].0);
+    writeln!(
+        report,
+        "| {} searches, {found} hits | p50 {:.1} ms, p90 {:.1} ms, p99 {:.1} ms, worst {:.1} ms (`{}`) |",
+        times.len(),
+        at(0.5),
+        at(0.9),
+        at(0.99),
+        at(1.0),
+        times[times.len() - 1].2
+    )?;
+    for kind in ["rare", "common", "phrase", "prefix", "two words"] {
+        let of_kind: Vec<f64> = times
+            .iter()
+            .filter(|(_, other, _)| *other == kind)
+            .map(|(time, _, _)| milliseconds(*time))
+            .collect();
+        writeln!(
+            report,
+            "| – {kind} | p50 {:.1} ms, worst {:.1} ms |",
+            of_kind[of_kind.len() / 2],
+            of_kind[of_kind.len() - 1]
+        )?;
+    }
+    Ok(())
+}
+
+/// Commits parts one by one, beside a loop that does no more than insert rows with the same settings.
+fn commits(report: &mut String, scratch: &Path, n_commits: usize) -> Result<(), Box<dyn std::error::Error>> {
+    let text = "The cart crashes when it is empty, because the total of no items is asked for. ".repeat(8);
+    let session = annals::ids::new_session();
+    let message = annals::ids::new_message();
+    let part = |n: usize| {
+        format!(
+            r#"{{"id":"prt_{n:026}","sessionID":"{session}","messageID":"{message}","type":"text","text":"{text}"}}"#
+        )
+    };
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    for round in 0..3 {
+        let store = Annals::open_or_create(&scratch.join(format!("commits-{round}.db")))?;
+        let mut transaction = Transaction::new("a session");
+        transaction.insert(
+            Key::Session(annals::model::id::ProjectId::global(), session.clone()),
+            Document::parse(format!(r#"{{"id":"{session}"}}"#).into_bytes())?,
+        );
+        transaction.insert(
+            Key::Message(session.clone(), message.clone()),
+            Document::parse(
+                format!(r#"{{"id":"{message}","role":"assistant","time":{{"created":1}}}}"#).into_bytes(),
+            )?,
+        );
+        store.commit(transaction)?;
+        let began = Instant::now();
+        for n in 0..n_commits {
+            let mut transaction = Transaction::new("a part");
+            let id = annals::model::id::PartId::parse(&format!("prt_{n:026}"))?;
+            transaction.insert(
+                Key::Part(session.clone(), message.clone(), id),
+                Document::parse(part(n).into_bytes())?,
+            );
+            store.commit(transaction)?;
+        }
+        ours.push(n_commits as f64 / began.elapsed().as_secs_f64());
+        let connection = rusqlite::Connection::open(scratch.join(format!("bare-{round}.db")))?;
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.execute_batch("CREATE TABLE part (id TEXT PRIMARY KEY, message TEXT, data TEXT)")?;
+        let began = Instant::now();
+        for n in 0..n_commits {
+            connection.execute_batch("BEGIN IMMEDIATE")?;
+            connection.prepare_cached("INSERT INTO part VALUES (?1, ?2, ?3)")?.execute((
+                format!("prt_{n:026}"),
+                message.as_str(),
+                part(n),
+            ))?;
+            connection.execute_batch("COMMIT")?;
+        }
+        bare.push(n_commits as f64 / began.elapsed().as_secs_f64());
+    }
+    ours.sort_by(f64::total_cmp);
+    bare.sort_by(f64::total_cmp);
+    writeln!(
+        report,
+        "| durable commits of one part | {:.0} a second, a bare SQLite loop {:.0}: {:.2} × |",
+        ours[1],
+        bare[1],
+        ours[1] / bare[1]
+    )?;
+    Ok(())
+}
+
+fn size_of(directory: &Path) -> io::Result<u64> {
+    std::fs::read_dir(directory)?.map(|entry| Ok(entry?.metadata()?.len())).sum()
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
+/// The processor time of this process so far.
+fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();
+    // Counted from the state, which comes after the name: user and system time in hundredths of a second.
+    let ticks: u64 = fields.iter().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
+}
+
+/// The most memory this process has had.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
