@@ -384,7 +384,10 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
             Some(Kind::Message | Kind::Todo | Kind::Diff | Kind::Share | Kind::LegacyShare),
             Ok(Some(above)),
         ) if above.kind == Kind::Session.number() => {}
-        (_, Err(_)) => {}
+        // It cannot be told that it is what it is asked for.
+        (_, Err(error)) => {
+            add(ProblemKind::Unreadable, format!("what it belongs to cannot be read: {error}"))
+        }
         (_, Ok(None)) => add(ProblemKind::DanglingRow, "what it belongs to does not exist".to_owned()),
         (_, Ok(Some(_))) => {
             add(ProblemKind::DanglingRow, "it belongs to something it cannot belong to".to_owned());
