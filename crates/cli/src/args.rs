@@ -1,16 +1,20 @@
 //! The command line. Parses and checks words; opens nothing.
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    archive, check, completions, copy, demo, export, import, list, man, rename, rm, show, stats, todo, tree,
+    archive, backup, check, completions, copy, demo, diff, export, forget, import, list, log, man, prune,
+    reindex, rename, restore, restore_backup, rm, search, show, stats, sync, todo, tree, undo,
 };
 use crate::output::ColorChoice;
 
 /// Find, read, measure, move and mend the conversations of coding agents
 ///
-/// annals works on the sessions that OpenCode keeps: list and read them, add up what they cost, export and import them,
-/// check them for damage. Without a command it shows what there is.
+/// annals works on the sessions that OpenCode keeps: list, read and search them, add up what they cost, export and import
+/// them, check them for damage. It answers from a store of its own, which every command first brings up to date with OpenCode's
+/// homes, and which keeps what OpenCode deletes or overwrites. Without a command it shows what there is.
 #[derive(Debug, Parser)]
 #[command(name = "annals", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "\
@@ -21,6 +25,7 @@ Examples:
   annals                           what there is
   annals list --since 7d           sessions of the last week
   annals show last                 read the latest conversation
+  annals search empty cart         find what was said
   annals stats --by model          what each model cost
   annals demo                      try it on a sample, without OpenCode")]
 pub(crate) struct Cli {
@@ -34,9 +39,15 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Work on this OpenCode directory or database instead of the user's; several can be given for reading
+    /// Work on this OpenCode directory, database or store itself; several can be given for reading
     #[arg(long, global = true, value_name = "PATH", env = "ANNALS_HOME", hide_env_values = true)]
     pub(crate) home: Vec<String>,
+    /// The store to use instead of the user's own
+    #[arg(long, global = true, value_name = "PATH", env = "ANNALS_STORE", hide_env_values = true)]
+    pub(crate) store: Option<PathBuf>,
+    /// Answer from the store as it is, without looking what is new in OpenCode
+    #[arg(long, global = true)]
+    pub(crate) no_sync: bool,
     /// Print machine-readable output (see docs/json.md)
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -60,6 +71,7 @@ pub(crate) enum Command {
     List(list::ListArgs),
     Show(show::ShowArgs),
     Tree(tree::TreeArgs),
+    Search(search::SearchArgs),
     Stats(stats::StatsArgs),
     Export(export::ExportArgs),
     Import(import::ImportArgs),
@@ -69,6 +81,16 @@ pub(crate) enum Command {
     Rename(rename::RenameArgs),
     Archive(archive::ArchiveArgs),
     Rm(rm::RmArgs),
+    Sync(sync::SyncArgs),
+    Log(log::LogArgs),
+    Diff(diff::DiffArgs),
+    Undo(undo::UndoArgs),
+    Restore(restore::RestoreArgs),
+    Backup(backup::BackupArgs),
+    RestoreBackup(restore_backup::RestoreBackupArgs),
+    Prune(prune::PruneArgs),
+    Forget(forget::ForgetArgs),
+    Reindex(reindex::ReindexArgs),
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),

@@ -1,18 +1,29 @@
 //! The commands, a file each: its arguments, whose comments are its help, and one function.
 
 pub(crate) mod archive;
+pub(crate) mod backup;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod copy;
 pub(crate) mod demo;
+pub(crate) mod diff;
 pub(crate) mod export;
+pub(crate) mod forget;
 pub(crate) mod import;
 pub(crate) mod list;
+pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod overview;
+pub(crate) mod prune;
+pub(crate) mod reindex;
 pub(crate) mod rename;
+pub(crate) mod restore;
+pub(crate) mod restore_backup;
 pub(crate) mod rm;
+pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod stats;
+pub(crate) mod sync;
 pub(crate) mod todo;
 pub(crate) mod tree;
+pub(crate) mod undo;

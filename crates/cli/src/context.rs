@@ -1,10 +1,11 @@
-//! What a command works with: the opened homes, the clock, the output.
+//! What a command works with: where sessions are, the clock, the output. `homes.rs` opens them.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use annals::home::{Found, Read, SessionRecord, Several, Write};
+use annals::home::{Found, Read, SessionRecord};
 use annals::model::id::ProjectId;
-use annals::open::{self, Discovered};
+use annals::open;
 use annals::query::{Archived, SessionQuery};
 
 use crate::args::{Filters, Global};
@@ -22,10 +23,22 @@ pub(crate) struct Context {
     verbose: bool,
     pub(crate) clock: Clock,
     pub(crate) current_dir: PathBuf,
-    homes: Vec<String>,
-    data_directory: Option<PathBuf>,
-    opencode_db: Option<PathBuf>,
+    /// What `--home` names.
+    pub(crate) homes: Vec<String>,
+    pub(crate) data_directory: Option<PathBuf>,
+    pub(crate) opencode_db: Option<PathBuf>,
+    pub(crate) store: StorePlace,
+    /// Whether the store is to be brought up to date first.
+    pub(crate) is_syncing: bool,
     output: OutputOptions,
+}
+
+/// Where the user's store is, or would be.
+#[derive(Debug, Clone)]
+pub(crate) struct StorePlace {
+    pub(crate) path: Option<PathBuf>,
+    /// Whether the user has said so.
+    pub(crate) is_named: bool,
 }
 
 impl Context {
@@ -34,6 +47,15 @@ impl Context {
             .map_err(|error| CliError::new(format!("cannot tell the current directory: {error}")))?;
         let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let home = variable("HOME").or_else(|| variable("USERPROFILE"));
+        let data_home = variable("XDG_DATA_HOME");
+        let named = global.store.as_ref().filter(|path| !path.as_os_str().is_empty());
+        let store = StorePlace {
+            path: match named {
+                Some(named) => Some(current_dir.join(named)),
+                None => open::default_store(data_home.as_deref(), home.as_deref()),
+            },
+            is_named: named.is_some(),
+        };
         Ok(Context {
             json: global.json,
             quiet: global.quiet,
@@ -41,8 +63,10 @@ impl Context {
             clock: Clock { now: now(), zone: jiff::tz::TimeZone::system() },
             current_dir,
             homes: global.home.clone(),
-            data_directory: open::data_directory(variable("XDG_DATA_HOME").as_deref(), home.as_deref()),
+            data_directory: open::data_directory(data_home.as_deref(), home.as_deref()),
             opencode_db: variable("OPENCODE_DB"),
+            store,
+            is_syncing: !global.no_sync,
             output: OutputOptions { color: global.color, pager: !global.no_pager },
         })
     }
@@ -80,81 +104,21 @@ impl Context {
         }
     }
 
+    /// A line on standard error for those who want to know more.
+    pub(crate) fn note_verbose(&self, line: &str) {
+        if self.verbose {
+            self.note(line);
+        }
+    }
+
+    /// Something the user should know of, although the command goes on.
+    pub(crate) fn warn(&self, line: &str) {
+        self.note(&format!("{} {line}", self.stderr_paint().warn_bold("warning:")));
+    }
+
     /// A progress bar for standard error.
     pub(crate) fn progress(&self, total: usize, what: &'static str) -> Progress {
         Progress::new(total, what, !self.quiet && !self.json)
-    }
-
-    /// The homes to read.
-    pub(crate) fn open(&self) -> Result<Homes, CliError> {
-        let mut homes: Vec<Box<dyn Write>> = Vec::new();
-        for url in &self.homes {
-            homes.extend(open::open_all(url)?);
-        }
-        if homes.is_empty() {
-            homes = self.open_default()?;
-        }
-        if self.verbose {
-            for home in &homes {
-                self.note(&format!("reading {}", home.url()));
-            }
-        }
-        Ok(Homes(homes))
-    }
-
-    /// Everything in the user's data directory, and the database that `OPENCODE_DB` names.
-    fn open_default(&self) -> Result<Vec<Box<dyn Write>>, CliError> {
-        let data = self.default_directory()?;
-        let Discovered { directory, mut databases } = open::discover(&data);
-        if let Some(named) = self.opencode_db.as_deref().map(|named| data.join(named))
-            && named.is_file()
-        {
-            databases.retain(|path| *path != named);
-            databases.insert(0, named);
-        }
-        if databases.is_empty() && directory.is_none() {
-            let error = CliError::new(format!("no OpenCode sessions in {}", data.display()));
-            return Err(
-                error.hint("`--home PATH` names another place; `annals demo` shows annals on a sample")
-            );
-        }
-        let mut homes = Vec::new();
-        let mut refused: Option<CliError> = None;
-        for path in databases.iter().chain(&directory) {
-            match open::open(&path.display().to_string()) {
-                Ok(home) => homes.push(home),
-                // One that cannot be opened does not hide the others.
-                Err(error) => {
-                    self.note(&format!("warning: {error}"));
-                    refused = refused.or(Some(error.into()));
-                }
-            }
-        }
-        match refused {
-            Some(error) if homes.is_empty() => Err(error),
-            _ => Ok(homes),
-        }
-    }
-
-    /// The home to write new sessions to: of a data directory with a database the database, for that is what its OpenCode
-    /// reads.
-    pub(crate) fn target(&self) -> Result<String, CliError> {
-        let path = match &self.homes[..] {
-            [] => self.default_directory()?.display().to_string(),
-            [one] => one.clone(),
-            _ => return Err(CliError::usage("this command works on one home; give `--home` once")),
-        };
-        match open::discover(&open::path_of(&path)?).databases.first() {
-            Some(database) => Ok(database.display().to_string()),
-            None => Ok(path),
-        }
-    }
-
-    fn default_directory(&self) -> Result<PathBuf, CliError> {
-        self.data_directory.clone().ok_or_else(|| {
-            CliError::new("neither XDG_DATA_HOME nor HOME is set, so OpenCode's directory cannot be found")
-                .hint("give it with `--home`")
-        })
     }
 
     /// Turns filters into a query over the homes.
@@ -241,32 +205,10 @@ impl Context {
     }
 }
 
-/// The homes a command reads.
-pub(crate) struct Homes(Vec<Box<dyn Write>>);
-
-impl Homes {
-    /// All of them as one.
-    pub(crate) fn read(&self) -> Several<'_> {
-        Several::new(self.0.iter().map(|home| &**home as &dyn Read).collect())
-    }
-
-    pub(crate) fn each(&self) -> impl Iterator<Item = &dyn Write> {
-        self.0.iter().map(|home| &**home)
-    }
-
-    pub(crate) fn into_homes(self) -> Vec<Box<dyn Write>> {
-        self.0
-    }
-
-    /// The home that a session was read from.
-    pub(crate) fn of(&self, session: &SessionRecord) -> Result<&dyn Write, CliError> {
-        let origin = session.origins.first();
-        let home = self.each().find(|home| Some(&home.url()) == origin);
-        home.ok_or_else(|| CliError::new(format!("the home of session {} is gone", session.id)))
-    }
-}
-
-fn now() -> i64 {
+/// The current time.
+pub(crate) fn now() -> i64 {
     // The tests fix the clock, or no output that mentions time could be compared.
-    std::env::var("ANNALS_NOW").ok().and_then(|now| now.parse().ok()).unwrap_or_else(annals::ids::now)
+    static FIXED: OnceLock<Option<i64>> = OnceLock::new();
+    let fixed = FIXED.get_or_init(|| std::env::var("ANNALS_NOW").ok().and_then(|now| now.parse().ok()));
+    fixed.unwrap_or_else(annals::ids::now)
 }

@@ -4,18 +4,22 @@ use std::fmt;
 use std::io::{self, Write};
 
 use annals::find::FindError;
+use annals::history::UndoError;
+use annals::home::annals::{BackupError, ForgetError, OpenAnnalsError};
 use annals::home::opencode_db::OpenDbError;
 use annals::home::opencode_dir::OpenDirError;
 use annals::home::{CommitError, Quarantined, ReadError};
 use annals::import::ImportError;
 use annals::open::OpenError;
 use annals::remove::RemoveError;
+use annals::search::SearchError;
+use annals::sync::SyncError;
 
 use crate::output::Painter;
-use crate::text::{Clock, count, cut, one_line};
+use crate::text::{Clock, count, cut, harmless, one_line};
 
 /// Why a command could not do what it was asked to.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct CliError {
     pub(crate) message: String,
     /// Lines below the message: places, candidates.
@@ -89,6 +93,7 @@ impl From<OpenError> for CliError {
     fn from(error: OpenError) -> CliError {
         let message = CliError::new(&error);
         match error {
+            OpenError::Annals(error) => error.into(),
             OpenError::Dir(OpenDirError::NotFound { .. }) => message.hint(
                 "`--home` takes the path of an OpenCode data directory, usually ~/.local/share/opencode",
             ),
@@ -107,6 +112,90 @@ impl From<OpenError> for CliError {
             OpenError::Db(OpenDbError::Damaged { .. }) => message
                 .hint("nothing was touched; restore the file from a backup, or try sqlite3's `.recover` on a copy"),
             _ => message,
+        }
+    }
+}
+
+impl From<OpenAnnalsError> for CliError {
+    fn from(error: OpenAnnalsError) -> CliError {
+        let message = CliError::new(&error);
+        match error {
+            OpenAnnalsError::NotFound { .. } => message.hint("any command without `--home` makes a store"),
+            OpenAnnalsError::NotAStore { .. } => message.hint("`--store` takes the path of an `annals.db`"),
+            OpenAnnalsError::Newer { .. } => message.hint("install that version of annals"),
+            OpenAnnalsError::Network { .. } => {
+                message.hint("`--store PATH` or ANNALS_STORE keeps it on a local disk")
+            }
+            OpenAnnalsError::Damaged { .. } => message.hint(
+                "nothing was touched; `annals restore-backup` puts a backup in its place, or move it away and a new one is made",
+            ),
+            OpenAnnalsError::NoRoom { .. } => message.hint("make room on the disk"),
+            _ => message.hint("`--store PATH` or ANNALS_STORE keeps the store elsewhere"),
+        }
+    }
+}
+
+impl From<SyncError> for CliError {
+    fn from(error: SyncError) -> CliError {
+        match error {
+            SyncError::Commit(error) => error.into(),
+            SyncError::Read(error) => error.into(),
+            error => CliError::new(error),
+        }
+    }
+}
+
+impl From<SearchError> for CliError {
+    fn from(error: SearchError) -> CliError {
+        let message = CliError::new(&error);
+        match error {
+            SearchError::Read(error) => error.into(),
+            // The crate `regex` draws the expression, and an arrow below it.
+            SearchError::Pattern(what) => {
+                let mut error = CliError::usage("the regular expression cannot be used");
+                error.details = what.lines().map(|line| harmless(line).into_owned()).collect();
+                error.hint("`--substring` takes the query as it stands")
+            }
+            SearchError::Index { .. } => {
+                message.hint("`annals reindex` makes it anew; `--substring` and `--regex` do without it")
+            }
+            _ => message,
+        }
+    }
+}
+
+impl From<UndoError> for CliError {
+    fn from(error: UndoError) -> CliError {
+        match error {
+            UndoError::Read(error) => error.into(),
+            error => CliError::new(error).hint("nothing was changed; `annals log` lists what there is"),
+        }
+    }
+}
+
+impl From<ForgetError> for CliError {
+    fn from(error: ForgetError) -> CliError {
+        match error {
+            ForgetError::Commit(error) => error.into(),
+            error => CliError::new(error).hint("nothing was erased"),
+        }
+    }
+}
+
+impl From<BackupError> for CliError {
+    fn from(error: BackupError) -> CliError {
+        let message = CliError::new(&error);
+        match error {
+            BackupError::Exists { .. } => message.hint("nothing was written; name a file that is not there"),
+            BackupError::NotAStore { .. } => {
+                message.hint("nothing was changed; give a file that `annals backup` has made")
+            }
+            BackupError::Newer { .. } => message.hint("nothing was changed; install that version of annals"),
+            BackupError::Damaged { .. } => message.hint("nothing was changed; try another backup"),
+            BackupError::NoRoom { .. } => {
+                message.hint("nothing was changed; make room on the disk, then try again")
+            }
+            _ => message.hint("nothing was changed"),
         }
     }
 }

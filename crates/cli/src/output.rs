@@ -48,6 +48,7 @@ paints! {
     accent: AnsiColor::Blue.on_default().bold();
     agent: AnsiColor::Magenta.on_default();
     code: AnsiColor::Cyan.on_default();
+    found: AnsiColor::Yellow.on_default().bold();
 }
 
 impl Painter {

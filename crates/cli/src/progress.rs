@@ -28,9 +28,25 @@ impl Progress {
         Progress { bar, started: Instant::now(), enabled, shown: AtomicBool::new(false) }
     }
 
+    /// There are more to come than was known.
+    pub(crate) fn expect(&self, more: usize) {
+        self.bar.inc_length(more as u64);
+    }
+
     /// One more is done.
     pub(crate) fn advance(&self) {
         self.bar.inc(1);
+        self.show();
+    }
+
+    /// So many of so many are done.
+    pub(crate) fn reach(&self, done: usize, total: usize) {
+        self.bar.set_length(total as u64);
+        self.bar.set_position(done as u64);
+        self.show();
+    }
+
+    fn show(&self) {
         if self.enabled && self.started.elapsed() > PATIENCE && !self.shown.swap(true, Ordering::Relaxed) {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }

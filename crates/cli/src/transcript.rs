@@ -95,6 +95,11 @@ impl<'a> Transcript<'a> {
         if let Some(url) = session.share.and_then(|share| share.url).filter(|url| !url.is_empty()) {
             output.line(paint.dim(format!("shared at {}", one_line(&url.to_str()))))?;
         }
+        if let Some(gone) = record.gone {
+            let line =
+                format!("gone from OpenCode since {}; this is what the store kept", clock.date_time(gone));
+            output.line(paint.warn(cut(&line, output.width)))?;
+        }
         // The head names the day of the last use; prompts of that day need not.
         let day = time.updated.map(|updated| clock.day(updated));
         let reverted_from = session.revert.and_then(|revert| revert.message_id).map(|id| id.to_string());

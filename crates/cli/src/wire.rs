@@ -53,6 +53,7 @@ pub(crate) struct SessionJson {
     agents: Vec<String>,
     children: Vec<String>,
     origins: Vec<String>,
+    gone: Option<i64>,
 }
 
 impl SessionJson {
@@ -75,6 +76,7 @@ impl SessionJson {
             agents: summary.agents.clone(),
             children,
             origins: summary.origins.clone(),
+            gone: summary.gone,
         }
     }
 }

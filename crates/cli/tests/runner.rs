@@ -11,12 +11,16 @@ mod runner {
     mod database_disk;
     mod disk;
     mod errors;
+    mod history;
     mod identity;
+    mod keep;
     mod kit;
     mod opencode;
     mod reference;
     mod running;
     mod screens;
+    mod search;
+    mod store;
 }
 
 /// A file that no `mod` line names would be tests that never run.

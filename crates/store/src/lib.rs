@@ -1,30 +1,31 @@
-//! A store for coding-agent conversations, in OpenCode's own format.
+//! The store that coding-agent conversations deserve: transactional, durable, with history and search, in OpenCode's own
+//! format.
 //!
-//! A [`home`] is a place where sessions live. [`open()`] one, ask it ([`home::Read`]), change it ([`home::Write`]).
-//! Documents are kept byte for byte; [`model`] has the lenses through which they are read and from which new ones are
-//! written.
+//! A [`home`] is a place where sessions live: a store of annals ([`Annals`], `annals.db`), or a directory or database of
+//! OpenCode's. [`open()`] opens any of them by its path. All are read through [`home::Read`] and changed through
+//! [`home::Write`]; a store also keeps [`history`], can be [searched](search) and [subscribed to](Annals::subscribe), and
+//! [follows](sync) the homes of agents. Documents are kept byte for byte; [`model`] has the lenses through which they are
+//! read and from which new ones are written.
 //!
-//! An agent that stores a turn so that OpenCode 1.1 can go on with it:
+//! # An agent stores a turn
 //!
 //! ```
-//! use annals::home::{Read, Write, Want, opencode_dir::OpencodeDir};
-//! use annals::ids;
+//! use annals::home::{Read, Write};
 //! use annals::model::id::ProjectId;
-//! use annals::model::lens::{MessageTime, ModelRef, Session, SessionTime, TextPart, UserMessage};
+//! use annals::model::lens::{MessageTime, Session, SessionTime, TextPart, UserMessage};
 //! use annals::model::{Document, Key, Transaction};
-//! use std::ops::ControlFlow;
+//! use annals::{Annals, ids};
 //!
 //! let directory = tempfile::tempdir()?;
-//! let home = OpencodeDir::open_or_create(directory.path())?;
+//! let store = Annals::open_or_create(&directory.path().join("annals.db"))?;
 //! let (project, now) = (ProjectId::global(), ids::now());
 //! let (session, message, part) = (ids::new_session(), ids::new_message(), ids::new_part());
 //!
-//! let mut transaction = Transaction::new("a prompt arrives");
-//! transaction.insert(
+//! let mut turn = Transaction::new("a prompt arrives");
+//! turn.insert(
 //!     Key::Session(project.clone(), session.clone()),
 //!     Document::new(&Session {
 //!         id: Some((&session).into()),
-//!         version: Some("1.1.65".into()),
 //!         project_id: Some((&project).into()),
 //!         directory: Some("/home/me/shop".into()),
 //!         title: Some("Fix the empty cart".into()),
@@ -32,18 +33,17 @@
 //!         ..Default::default()
 //!     }),
 //! );
-//! transaction.insert(
+//! turn.insert(
 //!     Key::Message(session.clone(), message.clone()),
 //!     Document::new(&UserMessage {
 //!         id: Some((&message).into()),
 //!         session_id: Some((&session).into()),
 //!         time: Some(MessageTime { created: Some(now), completed: None }),
 //!         agent: Some("build".into()),
-//!         model: Some(ModelRef { provider_id: Some("acme".into()), model_id: Some("large".into()), variant: None }),
 //!         ..Default::default()
 //!     }),
 //! );
-//! transaction.insert(
+//! turn.insert(
 //!     Key::Part(session.clone(), message.clone(), part.clone()),
 //!     Document::new(&TextPart {
 //!         id: Some((&part).into()),
@@ -53,14 +53,86 @@
 //!         ..Default::default()
 //!     }),
 //! );
-//! home.commit(transaction)?; // All three documents are on the disk now, or none.
+//! let receipt = store.commit(turn)?; // All three documents are on the disk now, or none.
+//! assert_eq!(receipt.revision, Some(1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
-//! let record = home.session(&session)?.expect("it was just stored");
-//! assert_eq!(record.stored.document.lens::<Session>().title.unwrap(), "Fix the empty cart");
-//! home.messages(&record, Want::Parts, &mut |message| {
-//!     assert_eq!(message.parts[0].document.lens::<annals::model::lens::TextPart>().text.unwrap(), "The cart crashes when it is empty.");
-//!     ControlFlow::Continue(())
-//! })?;
+//! To have OpenCode itself go on with the session, commit the same transaction to one of its homes:
+//! [`home::opencode_dir::OpencodeDir`] or [`home::opencode_db::OpencodeDb`].
+//!
+//! # Reading it back
+//!
+//! ```
+//! # use annals::{Annals, home::{Read, Write}, model::{Document, Key, Transaction, id::ProjectId}};
+//! # let directory = tempfile::tempdir()?;
+//! # let url = directory.path().join("annals.db").display().to_string();
+//! # Annals::open_or_create(url.as_ref())?;
+//! use annals::home::Want;
+//! use annals::model::lens::{Part, Session};
+//! use std::ops::ControlFlow;
+//!
+//! let home = annals::open(&url)?; // A store, or a home of OpenCode's: reading is the same.
+//! for record in home.sessions(&Default::default())?.value {
+//!     println!("{} {:?}", record.id, record.stored.document.lens::<Session>().title);
+//!     // A message at a time, so memory stays flat however long the session is.
+//!     home.messages(&record, Want::Parts, &mut |message| {
+//!         for part in &message.parts {
+//!             if let Part::Text(part) = part.document.lens() {
+//!                 println!("  {}", part.text.unwrap_or_else(|| "".into()));
+//!             }
+//!         }
+//!         ControlFlow::Continue(())
+//!     })?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # History: changing, looking back, undoing
+//!
+//! ```
+//! # use annals::{Annals, ids, home::{Read, Write}, model::{Document, Key, Transaction, id::ProjectId, lens::Session}};
+//! # let directory = tempfile::tempdir()?;
+//! # let store = Annals::open_or_create(&directory.path().join("annals.db"))?;
+//! # let session = ids::new_session();
+//! # let mut transaction = Transaction::new("a session");
+//! # let key = Key::Session(ProjectId::global(), session.clone());
+//! # transaction.insert(key.clone(), Document::new(&Session { title: Some("Draft".into()), ..Default::default() }));
+//! # store.commit(transaction)?;
+//! use annals::history::{self, At, History};
+//!
+//! let stored = store.document(&key)?.expect("it was stored");
+//! let mut rename = Transaction::new("a better title");
+//! rename.replace(&stored, stored.document.with(&["title"], "Fix the empty cart")?); // Unless someone else was faster.
+//! let revision = store.commit(rename)?.revision.expect("something has changed");
+//!
+//! let before = store.at(At::Revision(revision - 1))?.expect("there is such a revision");
+//! let then = before.session(&session)?.expect("it was there");
+//! assert_eq!(then.stored.document.lens::<Session>().title.unwrap(), "Draft");
+//!
+//! store.commit(history::undo(&store, &store, revision)?)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Following an agent, and searching
+//!
+//! ```
+//! use annals::home::opencode_dir::OpencodeDir;
+//! use annals::model::search::query;
+//! use annals::search::{Request, Wanted};
+//! use annals::sync::{self, Options, Stage};
+//! # let directory = tempfile::tempdir()?;
+//! # let opencode = OpencodeDir::open_or_create(&directory.path().join("opencode"))?;
+//!
+//! let store = annals::Annals::open_or_create(&directory.path().join("annals.db"))?;
+//! let options = Options { stage: Stage::Text, full: false, events: false };
+//! let account = sync::sync(&store, &[&opencode], options, &())?; // Only what has changed is read.
+//! println!("{} of {} sessions are new", account.new, account.sessions);
+//!
+//! let found = store.search(&Request::new(Wanted::Words(query::parse("\"empty cart\" role:user")?)))?;
+//! for hit in &found.hits {
+//!     println!("{} {}: {}", hit.session, hit.title, hit.snippet.text);
+//! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![warn(missing_docs)]
@@ -86,6 +158,7 @@ pub mod summary;
 pub mod sync;
 
 pub use annals_core as model;
+pub use home::annals::Annals;
 pub use open::open;
 
 /// The Rust in the README is compiled with the documentation's.

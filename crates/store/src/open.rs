@@ -98,7 +98,7 @@ pub fn open_all(url: &str) -> Result<Vec<Box<dyn Write>>, OpenError> {
 }
 
 /// Whether a path is that of a store of annals, or would be. What is OpenCode's is not even asked.
-fn is_annals(path: &Path) -> bool {
+pub fn is_annals(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if name.starts_with("opencode") || path.is_dir() {
         return false;

@@ -29,6 +29,23 @@ pub struct Request {
     pub snippet_width: usize,
 }
 
+impl Request {
+    /// The first twenty hits, wherever they are.
+    pub fn new(wanted: Wanted) -> Request {
+        Request {
+            wanted,
+            sessions: SessionQuery::default(),
+            since: None,
+            until: None,
+            filters: Vec::new(),
+            offset: 0,
+            limit: 20,
+            now: crate::ids::now(),
+            snippet_width: 160,
+        }
+    }
+}
+
 /// What is searched for.
 #[derive(Debug, Clone)]
 pub enum Wanted {

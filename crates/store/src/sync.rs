@@ -23,7 +23,7 @@ use crate::figures::Figures;
 use crate::home::annals::Annals;
 use crate::home::annals::facts::Prepared;
 use crate::home::annals::revise::{Put, Revising};
-use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin};
+use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin, Text};
 use crate::home::annals::text_index::{Context, Entry, Indexing};
 use crate::home::{CommitError, Quarantined, ReadError, Want};
 use crate::parallel;
@@ -492,9 +492,13 @@ impl Looking<'_> {
                 _ => false,
             };
         let context = self.context.as_ref();
-        let entry =
-            |key: &Key, document: &_| can_be_indexed.then(|| Entry::of(key, document, context)).flatten();
-        match self.comparing.document(key, document.clone(), converted, entry)? {
+        let text = |key: &Key, document: &_| match can_be_indexed {
+            true => {
+                Entry::of(key, document, context).map_or(Text::None, |entry| Text::Entry(Box::new(entry)))
+            }
+            false => Text::Unknown,
+        };
+        match self.comparing.document(key, document.clone(), converted, text)? {
             Some(finding) => {
                 if matches!(finding, Finding::Same(..)) {
                     self.tally.unchanged += 1;

@@ -1,5 +1,6 @@
 //! `annals archive`
 
+use annals::sync::Stage;
 use serde::Serialize;
 
 use crate::commands::rename::edit_session;
@@ -29,7 +30,7 @@ struct ArchivedJson {
 }
 
 pub(crate) fn run(context: &Context, args: &ArchiveArgs) -> CommandResult {
-    let homes = context.open()?;
+    let homes = context.open(Stage::Messages)?;
     // Every name is looked up before anything is changed.
     let sessions: Vec<_> = args
         .sessions
@@ -39,7 +40,7 @@ pub(crate) fn run(context: &Context, args: &ArchiveArgs) -> CommandResult {
     let mut rows = Vec::new();
     for session in &sessions {
         let archived = (!args.undo).then_some(context.clock.now);
-        edit_session(&homes, session, "archive a session", |document| {
+        let place = edit_session(&homes, session, "archive a session", |document| {
             let edited = match archived {
                 Some(now) => document.with(&["time", "archived"], &now),
                 None => document.without(&["time", "archived"]),
@@ -48,10 +49,11 @@ pub(crate) fn run(context: &Context, args: &ArchiveArgs) -> CommandResult {
         })?;
         let what = if args.undo { "is no longer archived" } else { "is archived" };
         if !context.json {
-            context.note(&format!("{} {what}", session.id));
+            context.note(&format!("{} {what}{}", session.id, place.remark()));
         }
         rows.push(ArchivedJson { id: session.id.to_string(), archived });
     }
+    context.changed(&homes);
     if context.json {
         let mut output = context.plain_output();
         output.json(&rows)?;

@@ -1,20 +1,22 @@
 //! `annals check`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 
 use annals::check::{Problem, ProblemKind};
-use annals::home::Read;
+use annals::home::{Read, Several};
 use annals::query::SessionQuery;
+use annals::sync::Stage;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{CommandResult, Outcome};
+use crate::homes::Homes;
 use crate::text::{count, one_line, wrap};
 
 /// Look for damage: unreadable files, references to nothing, answers that never ended
 ///
-/// Reads every document. Exits with 3 if anything is wrong.
+/// Reads every document of the store and of OpenCode's homes. Exits with 3 if anything is wrong.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -44,11 +46,31 @@ struct ProblemJson {
 const SHOWN: usize = 5;
 
 pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
-    let homes = context.open()?;
+    let homes = context.open(Stage::Parts)?;
     let home = homes.read();
     let n_sessions = home.sessions(&SessionQuery::default())?.value.len();
     let progress = context.progress(n_sessions, "checking sessions");
-    let problems = home.check(context.clock.now, &|| progress.advance())?;
+    let advance = || progress.advance();
+    let problems = match &homes {
+        // What is wrong in a home is to be mended there, and some of it never gets into the store.
+        Homes::Store(store) if !store.is_named => {
+            let direct = context.open_found().unwrap_or_default();
+            let direct = Several::new(direct.iter().map(|home| &**home as &dyn Read).collect());
+            progress.expect(direct.sessions(&SessionQuery::default())?.value.len());
+            let mut problems = direct.check(context.clock.now, &advance)?;
+            let in_store = home.check(context.clock.now, &advance)?;
+            let places: HashSet<_> =
+                problems.iter().map(|problem| (problem.kind, problem.place.clone())).collect();
+            let ids: HashSet<_> =
+                problems.iter().filter_map(|problem| Some((problem.kind, problem.id.clone()?))).collect();
+            problems.extend(in_store.into_iter().filter(|problem| {
+                !places.contains(&(problem.kind, problem.place.clone()))
+                    && problem.id.clone().is_none_or(|id| !ids.contains(&(problem.kind, id)))
+            }));
+            problems
+        }
+        _ => home.check(context.clock.now, &advance)?,
+    };
     drop(progress);
     let outcome = if problems.is_empty() { Outcome::Done } else { Outcome::WithProblems };
     let mut output = if context.json { context.plain_output() } else { context.paged_output() };

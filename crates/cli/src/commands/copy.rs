@@ -17,7 +17,7 @@ use crate::text::{count, grouped, one_line};
 
 /// Copy sessions from one home to another
 ///
-/// A home is an OpenCode directory or database. Sessions go over with everything that belongs to them, and the sessions
+/// A home is an OpenCode directory or database, or a store of annals. Sessions go over with everything that belongs to them, and the sessions
 /// they started go along. What the target has already is left alone, so a copy can be repeated, and one that was cut
 /// short goes on where it stopped. Nothing is deleted anywhere. OpenCode may be running on either home.
 #[derive(Debug, clap::Args)]
@@ -27,12 +27,15 @@ Examples:
                                                   bring sessions of OpenCode 1.1 into the database of 1.2 and later
   annals copy --from old.db --to new.db last      one session, with those it started
   annals copy --from opencode.db --to backup/     a directory as OpenCode 1.1 keeps it
-  annals copy --from broken.db --to new.db        save what can be read of a damaged database")]
+  annals copy --from broken.db --to new.db        save what can be read of a damaged database
+  annals copy --from ~/.local/share/annals/annals.db --to ~/.local/share/opencode/opencode.db 36f8c1
+                                                  give OpenCode a session back that it has deleted")]
 pub(crate) struct CopyArgs {
     /// Home to copy from; the user's own if left out
     #[arg(long, value_name = "PATH")]
     from: Option<String>,
-    /// Home to copy to; made if it does not exist: a database if it ends in `.db`, else a directory
+    /// Home to copy to; made if it does not exist: a store if it is called `annals….db`, a database if it ends in `.db`,
+    /// else a directory
     #[arg(long, value_name = "PATH")]
     to: String,
     /// Sessions: ids, beginnings of ids, `last`, or pieces of titles; all if none is named
@@ -88,7 +91,7 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
     let target_path = path_of(&args.to)?;
     let sources: Vec<Box<dyn Write>> = match &args.from {
         Some(from) => open_all(from)?,
-        None => context.open()?.into_homes(),
+        None => context.open_directly()?,
     };
     // What a database of 1.16 or later keeps goes into one like it; all else into one that any version opens.
     let is_late = sources.iter().any(|home| home.identity_rule() == IdentityRule::Remote);
@@ -123,6 +126,9 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
     let progress = context.progress(sessions.len(), "copying sessions");
     let copied = copy(&from, to.home(), sessions, &options, &|| progress.advance());
     drop(progress);
+    if !args.dry_run {
+        context.changed_at(&target_path);
+    }
     let (mut account, failure) = match copied {
         Ok(account) => (account, None),
         Err(error) => (*error.account, Some(error.cause)),

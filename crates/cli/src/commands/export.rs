@@ -10,10 +10,12 @@ use annals::model::Key;
 use annals::model::format::jsonl;
 use annals::model::format::opencode::ExportWriter;
 use annals::model::render::markdown::MarkdownWriter;
+use annals::sync::Stage;
 use clap::ValueEnum;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, report_quarantine};
+use crate::moment::parse_moment;
 use crate::text::{count, harmless};
 
 /// Write sessions to a file or standard output
@@ -23,7 +25,8 @@ Examples:
   annals export last > session.json              what `opencode export` prints
   annals export last --format markdown -o talk.md
   annals export 36f8c1 --children --format jsonl -o backup.jsonl
-  annals export last --message msg_c90735466001  only some messages")]
+  annals export last --message msg_c90735466001  only some messages
+  annals export last --at 42 > before.json       as it was at revision 42")]
 pub(crate) struct ExportArgs {
     /// Sessions: ids, beginnings of ids, `last`, or pieces of titles
     #[arg(required = true, value_name = "SESSION")]
@@ -40,6 +43,9 @@ pub(crate) struct ExportArgs {
     /// Also the sessions they started
     #[arg(long)]
     children: bool,
+    /// As they were at this moment: the number of a revision, or a time (2026-02-01T10:00, 12h, yesterday)
+    #[arg(long, value_name = "REV|TIME")]
+    at: Option<String>,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -56,14 +62,16 @@ enum Format {
 }
 
 pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
-    let homes = context.open()?;
-    let home = homes.read();
+    let moment = args.at.as_deref().map(|at| parse_moment(at, &context.clock)).transpose()?;
+    let homes = context.open_for(Stage::Parts, moment)?;
+    let reading = homes.reading(moment)?;
+    let home: &dyn Read = &*reading;
     let mut sessions: Vec<SessionRecord> = Vec::new();
     let mut seen = HashSet::new();
     for wanted in &args.sessions {
-        let session = context.session(&home, wanted)?;
+        let session = reading.session(context, wanted)?;
         let family = match args.children {
-            true => annals::remove::plan(&home, session)?.sessions,
+            true => annals::remove::plan(home, session)?.sessions,
             false => vec![session],
         };
         sessions.extend(family.into_iter().filter(|session| seen.insert(session.id.clone())));
@@ -82,7 +90,7 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
                 }
                 _ => output.json_text(bytes),
             };
-            write(&home, &sessions, args.format, selection, &mut sink, &mut quarantined, &mut n_left_out)?;
+            write(home, &sessions, args.format, selection, &mut sink, &mut quarantined, &mut n_left_out)?;
             output.finish()?;
         }
         Some(path) => {
@@ -91,7 +99,7 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
             write_file(
                 path,
                 |sink| {
-                    write(&home, &sessions, args.format, selection, sink, &mut quarantined, &mut n_left_out)
+                    write(home, &sessions, args.format, selection, sink, &mut quarantined, &mut n_left_out)
                 },
                 to_file,
             )?;

@@ -3,7 +3,6 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use annals::home::opencode_db::Generation;
 use annals::import::{Existing, import, refile};
 use annals::model::Document;
 use annals::model::format::{ImportError, jsonl, opencode};
@@ -17,7 +16,8 @@ use crate::text::{count, one_line};
 /// Take exported sessions back
 ///
 /// Reads what `annals export` (opencode and jsonl) or `opencode export` wrote. Everything is checked before anything is
-/// written, and all of it is written in one transaction. Ids are kept.
+/// written, and all of it is written in one transaction. Ids are kept. Sessions go to OpenCode's home, or to the store
+/// where there is none.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -76,9 +76,10 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
         imported = refile(imported, &identity(&path)?.id, &path);
     }
     // Only now that there is something to store may a home be made for it.
-    let home = annals::open::open_or_create(&target, Generation::Portable)?;
+    let home = target.open_or_create()?;
     let existing = if args.merge { Existing::Merge } else { Existing::Refuse };
     let account = import(&*home, imported, existing, context.clock.now)?;
+    context.changed_at(Path::new(&home.url()));
     if context.json {
         let mut output = context.plain_output();
         output.json(&AccountJson {

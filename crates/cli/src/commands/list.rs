@@ -6,6 +6,7 @@ use annals::home::SessionRecord;
 use annals::model::lens::Session;
 use annals::query::SessionQuery;
 use annals::summary::{SessionState, SessionSummary, summarize};
+use annals::sync::Stage;
 
 use crate::args::{Filters, SortBy};
 use crate::context::Context;
@@ -42,7 +43,7 @@ impl ListArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &ListArgs) -> CommandResult {
-    let homes = context.open()?;
+    let homes = context.open(Stage::Messages)?;
     let home = homes.read();
     let query = context.query(&home, &args.filters)?;
     let found = context.sessions(&home, &SessionQuery::default())?;
@@ -167,6 +168,7 @@ fn print_table(
         };
         let mark = match session.state {
             _ if mark.is_empty() => String::new(),
+            _ if session.gone.is_some() => format!(" {}", paint.dim(mark)),
             SessionState::Failed => format!(" {}", paint.bad(mark)),
             _ => format!(" {}", paint.warn(mark)),
         };
@@ -185,6 +187,7 @@ fn print_table(
 /// What is worth knowing of a session besides its numbers.
 fn mark(session: &SessionSummary) -> &'static str {
     match (session.archived.is_some(), session.state) {
+        _ if session.gone.is_some() => "[source gone]",
         (true, _) => "[archived]",
         (false, SessionState::Failed) => "✗",
         (false, SessionState::Open) => "…",

@@ -3,20 +3,26 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use annals::home::{Extent, SessionRecord};
+use annals::history::{History, LogQuery};
+use annals::home::annals::Annals;
+use annals::home::{Extent, Read, SessionRecord};
 use annals::model::id::SessionId;
 use annals::model::lens::Session;
 use annals::query::SessionQuery;
+use annals::sync::Stage;
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::error::{CommandResult, report_quarantine};
+use crate::error::{CliError, CommandResult, report_quarantine};
+use crate::homes::{Freshness, Homes, Store};
+use crate::output::Output;
 use crate::short_id::ShortIds;
-use crate::text::{bytes, count, cut, fit, one_line, wrap};
+use crate::text::{bytes, count, cut, fit, grouped, one_line, wrap};
 
 #[derive(Serialize)]
 struct OverviewJson {
     homes: Vec<HomeJson>,
+    store: Option<StoreJson>,
     sessions: usize,
     projects: usize,
     latest: Vec<LatestJson>,
@@ -45,6 +51,29 @@ struct HomeJson {
     remarks: Vec<String>,
 }
 
+/// The store that commands answer from.
+#[derive(Serialize)]
+struct StoreJson {
+    path: String,
+    bytes: u64,
+    sessions: usize,
+    /// How many of them are in no home any more.
+    gone: usize,
+    /// The number of the last revision,
+    revision: i64,
+    /// and when it was made.
+    revised: Option<i64>,
+    /// Whether it was just brought up to date.
+    synced: bool,
+    index: Option<IndexJson>,
+}
+
+/// The text index of a store.
+#[derive(Serialize)]
+struct IndexJson {
+    bytes: u64,
+}
+
 #[derive(Serialize)]
 struct LatestJson {
     id: String,
@@ -63,11 +92,19 @@ pub(crate) enum Hints {
 }
 
 pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
-    let homes = context.open()?;
+    let homes = context.open(Stage::Messages)?;
     let home = homes.read();
     let mut rows = Vec::new();
     let mut held: Vec<(PathBuf, HashSet<SessionId>)> = Vec::new();
-    for each in homes.each() {
+    let found;
+    let described = match &homes {
+        Homes::Direct(homes) => homes,
+        Homes::Store(store) => {
+            found = if store.is_named { Vec::new() } else { context.open_found().unwrap_or_default() };
+            &found
+        }
+    };
+    for each in described {
         let found = each.sessions(&SessionQuery::default())?;
         let Extent { messages, parts, bytes } = each.extent()?;
         rows.push(HomeJson {
@@ -103,9 +140,11 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
             updated: annals::find::updated(record),
         })
         .collect();
+    let store = homes.store().map(|store| describe(store, &found.value)).transpose()?;
     let mut output = context.plain_output();
     let overview = OverviewJson {
         homes: rows,
+        store,
         sessions: found.value.len(),
         projects: n_projects(&found.value),
         latest,
@@ -142,6 +181,9 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
                 }
             }
         }
+        if let Some(store) = &overview.store {
+            print_store(&mut output, context, store)?;
+        }
         for rescue in &overview.rescue {
             let what = format!(
                 "{} of these files {} not in the database, so OpenCode 1.2 and later does not show {}. This brings {} over:",
@@ -174,6 +216,7 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
             let rows = [
                 ("list", "all sessions"),
                 (&show, "read one"),
+                ("search WORDS", "find what was said"),
                 ("stats", "tokens, cost, tools"),
                 ("check", "look for damage"),
                 ("--help", "everything else"),
@@ -188,6 +231,48 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
     }
     output.finish()?;
     Ok(report_quarantine(&found.quarantined, context.stderr_paint()))
+}
+
+fn describe(store: &Store, sessions: &[SessionRecord]) -> Result<StoreJson, CliError> {
+    let last = store.annals.log(&LogQuery { limit: Some(1), ..LogQuery::default() })?;
+    Ok(StoreJson {
+        path: store.annals.url(),
+        bytes: store.annals.bytes(),
+        sessions: sessions.len(),
+        gone: sessions.iter().filter(|session| session.gone.is_some()).count(),
+        revision: store.annals.head()?,
+        revised: last.first().map(|revision| revision.time),
+        synced: matches!(store.freshness, Freshness::Synced),
+        index: index_bytes(&store.annals).map(|bytes| IndexJson { bytes }),
+    })
+}
+
+fn print_store(output: &mut Output, context: &Context, store: &StoreJson) -> std::io::Result<()> {
+    let paint = output.paint;
+    output.line(format!("{}  {}", paint.bold(&store.path), paint.dim("store")))?;
+    let mut facts = vec![count(store.sessions, "session")];
+    if store.gone > 0 {
+        facts.push(format!("{} of them gone from OpenCode", grouped(store.gone)));
+    }
+    facts.push(bytes(store.bytes));
+    facts.push(if store.synced { "up to date" } else { "not synced now" }.to_owned());
+    if let Some(revised) = store.revised {
+        facts.push(format!("revision {} {}", store.revision, context.clock.ago(revised)));
+    }
+    facts.push(match &store.index {
+        Some(index) => format!("text index {}", bytes(index.bytes)),
+        None => "no text index yet".to_owned(),
+    });
+    for line in wrap(&facts.join(", "), output.width.saturating_sub(2)) {
+        output.line(format!("  {line}"))?;
+    }
+    Ok(())
+}
+
+/// How large the text index beside a store is, if there is one.
+fn index_bytes(store: &Annals) -> Option<u64> {
+    let entries = std::fs::read_dir(store.index_path()).ok()?;
+    Some(entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum())
 }
 
 /// The sessions of directories that are in no database beside them: OpenCode since 1.16 does not take them over, and

@@ -1,20 +1,26 @@
 //! `annals rm`
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
+use annals::home::Write;
 use annals::model::Key;
 use annals::model::lens::Session;
 use annals::remove::{self, Removal};
+use annals::sync::Stage;
 use serde::Serialize;
 
+use crate::confirm::confirmed;
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
+use crate::homes::Owner;
 use crate::text::{count, one_line};
 
 /// Delete sessions with all that belongs to them
 ///
 /// Messages, parts, todo lists, diffs and the sessions they started go too, in one transaction. OpenCode's own delete
-/// leaves some of that behind. There is no way back: `annals export --format jsonl` makes a complete copy first.
+/// leaves some of that behind. They are deleted from OpenCode's home; the store keeps what it knows of them until it is
+/// told to forget them (`annals forget`). From a home that was named with `--home` they are gone for good, unless
+/// `annals export --format jsonl` has made a copy.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -39,10 +45,13 @@ struct RemovedJson {
     parts: usize,
     documents: usize,
     removed: bool,
+    /// Whether the store has them still.
+    kept: bool,
 }
 
 pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
-    let homes = context.open()?;
+    // All of it, so that what is deleted in a home is in the store.
+    let homes = context.open(if args.dry_run { Stage::Messages } else { Stage::Parts })?;
     let mut outcome = Outcome::Done;
     let sessions: Vec<_> = args
         .sessions
@@ -50,15 +59,22 @@ pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
         .map(|wanted| context.session(&homes.read(), wanted))
         .collect::<Result<_, _>>()?;
     let mut rows = Vec::new();
+    let mut fates = Vec::new();
     for session in sessions {
-        let home = homes.of(&session)?;
+        let owner = homes.of(&session)?;
+        let home: &dyn Write = &*owner;
+        let fate = match (&owner, homes.store()) {
+            (Owner::Store(_), _) => Fate::Undoable,
+            (_, Some(_)) => Fate::Kept,
+            (_, None) => Fate::Lost,
+        };
         // It may have gone with one named before it.
         let Some(session) = home.session(&session.id)? else { continue };
         let removal = remove::plan(home, session)?;
         if !context.json {
             describe(context, &removal);
         }
-        let agreed = !args.dry_run && (args.yes || confirm(context)?);
+        let agreed = !args.dry_run && (args.yes || confirm(context, fate)?);
         if agreed {
             remove::carry_out(home, &removal, "delete a session")?;
             let left: usize = removal
@@ -71,7 +87,13 @@ pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
                 outcome = Outcome::WithProblems;
             }
         }
-        rows.push(to_json(&removal, agreed));
+        if agreed {
+            fates.push(fate);
+        }
+        rows.push(to_json(&removal, agreed, fate));
+    }
+    if !fates.is_empty() {
+        context.changed(&homes);
     }
     if context.json {
         let mut output = context.plain_output();
@@ -80,13 +102,20 @@ pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
     } else if rows.iter().any(|row| row.removed) {
         let n_sessions: usize = rows.iter().filter(|row| row.removed).map(|row| row.sessions.len()).sum();
         context.note(&format!("deleted {}", count(n_sessions, "session")));
+        if fates.contains(&Fate::Kept) {
+            context.note("the store keeps what it knows of them, marked `source gone`; `annals forget` erases that too");
+        }
+        if fates.contains(&Fate::Undoable) {
+            context
+                .note("`annals undo` brings back what was deleted from the store; `annals forget` erases it");
+        }
     } else {
         context.note("nothing was deleted");
     }
     Ok(outcome)
 }
 
-fn to_json(removal: &Removal, removed: bool) -> RemovedJson {
+fn to_json(removal: &Removal, removed: bool, fate: Fate) -> RemovedJson {
     let n = |fits: fn(&Key) -> bool| removal.keys.iter().filter(|key| fits(key)).count();
     RemovedJson {
         sessions: removal.sessions.iter().map(|session| session.id.to_string()).collect(),
@@ -94,6 +123,7 @@ fn to_json(removal: &Removal, removed: bool) -> RemovedJson {
         parts: n(|key| matches!(key, Key::Part(..))),
         documents: removal.keys.len(),
         removed,
+        kept: fate != Fate::Lost,
     }
 }
 
@@ -103,7 +133,7 @@ fn describe(context: &Context, removal: &Removal) {
         let title = title.map(|title| one_line(&title.to_str())).unwrap_or_default();
         context.note(&format!("{}{}  {title}", if n == 0 { "" } else { "  ↳ " }, session.id));
     }
-    let row = to_json(removal, false);
+    let row = to_json(removal, false, Fate::Lost);
     context.note(&format!(
         "{}, {}, {}, {} in all",
         count(row.sessions.len(), "session"),
@@ -113,15 +143,25 @@ fn describe(context: &Context, removal: &Removal) {
     ));
 }
 
+/// What becomes of a session that is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// The store keeps it.
+    Kept,
+    /// It is deleted from the store, which keeps its history.
+    Undoable,
+    /// Nobody has it any more.
+    Lost,
+}
+
 /// Asks, where there is someone to ask. A script that says `rm` means it.
-fn confirm(context: &Context) -> Result<bool, CliError> {
+fn confirm(context: &Context, fate: Fate) -> Result<bool, CliError> {
     if !io::stdin().is_terminal() || context.json {
         return Ok(true);
     }
-    let mut stderr = io::stderr();
-    write!(stderr, "Delete for good? [y/N] ")?;
-    stderr.flush()?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    confirmed(match fate {
+        Fate::Kept => "Delete from OpenCode's home?",
+        Fate::Undoable => "Delete from the store?",
+        Fate::Lost => "Delete for good?",
+    })
 }

@@ -6,9 +6,12 @@ use std::ops::ControlFlow;
 use annals::home::{Read, Want};
 use annals::model::Key;
 use annals::model::format::opencode::ExportWriter;
+use annals::sync::Stage;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, report_quarantine};
+use crate::homes::Homes;
+use crate::moment::{describe, parse_moment};
 use crate::transcript::{Tools, Transcript, TranscriptOptions};
 
 /// Read a conversation
@@ -21,6 +24,7 @@ Examples:
   annals show last
   annals show \"empty cart\" --tools full
   annals show 36f8c1 --message msg_c90735466001 --reasoning
+  annals show last --at yesterday   as it was then; `annals log last` lists the revisions
   annals show last --raw            the stored documents as they are")]
 pub(crate) struct ShowArgs {
     /// Session: an id, the beginning of one, `last`, or a piece of the title
@@ -34,6 +38,9 @@ pub(crate) struct ShowArgs {
     /// Show thoughts whole
     #[arg(long)]
     reasoning: bool,
+    /// As it was at this moment: the number of a revision, or a time (2026-02-01T10:00, 12h, yesterday)
+    #[arg(long, value_name = "REV|TIME")]
+    at: Option<String>,
     /// Print the stored documents byte for byte
     #[arg(long, conflicts_with_all = ["tools", "reasoning"])]
     raw: bool,
@@ -47,15 +54,18 @@ impl ShowArgs {
             message: None,
             tools: Tools::Brief,
             reasoning: false,
+            at: None,
             raw: false,
         }
     }
 }
 
 pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
-    let homes = context.open()?;
-    let home = homes.read();
-    let session = context.session(&home, &args.session)?;
+    let moment = args.at.as_deref().map(|at| parse_moment(at, &context.clock)).transpose()?;
+    let homes = context.open_for(Stage::Parts, moment)?;
+    let reading = homes.reading(moment)?;
+    let home: &dyn Read = &*reading;
+    let session = reading.session(context, &args.session)?;
     let mut output = if context.json { context.plain_output() } else { context.paged_output() };
     let mut quarantined = Vec::new();
     let mut failed: Option<std::io::Error> = None;
@@ -99,7 +109,12 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
         })?
     } else {
         let options = TranscriptOptions { tools: args.tools, reasoning: args.reasoning };
-        let mut transcript = Transcript::begin(&mut output, &context.clock, &home, &session, options)?;
+        if let (Some(at), Homes::Store(store)) = (moment, &homes) {
+            let line = format!("as of {}", describe(&store.annals, at, &context.clock)?);
+            let line = output.paint.warn(line);
+            output.line(line)?;
+        }
+        let mut transcript = Transcript::begin(&mut output, &context.clock, home, &session, options)?;
         let unvisited = walk(&mut |message| transcript.message(message))?;
         if args.message.is_none() || n_shown > 0 {
             transcript.finish()?;

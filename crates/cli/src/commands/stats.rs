@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use annals::home::Read;
 use annals::model::lens::Project;
 use annals::stats::{Counting, DAY, Share, Stats, collect};
+use annals::sync::Stage;
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -103,7 +104,7 @@ impl From<&Share> for ShareJson {
 }
 
 pub(crate) fn run(context: &Context, args: &StatsArgs) -> CommandResult {
-    let homes = context.open()?;
+    let homes = context.open(Stage::Parts)?;
     let home = homes.read();
     let filters = Filters { project: args.project.clone(), ..Filters::default() };
     let mut query = context.query(&home, &filters)?;

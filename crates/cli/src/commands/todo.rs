@@ -3,6 +3,7 @@
 use annals::home::Read;
 use annals::model::Key;
 use annals::model::lens::Todo;
+use annals::sync::Stage;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -30,7 +31,7 @@ struct TodoJson<'a> {
 }
 
 pub(crate) fn run(context: &Context, args: &TodoArgs) -> CommandResult {
-    let homes = context.open()?;
+    let homes = context.open(Stage::Messages)?;
     let home = homes.read();
     let session = context.session(&home, &args.session)?;
     let stored = home.document(&Key::Todo(session.id.clone()))?;

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use annals::home::Read;
 use annals::query::SessionQuery;
 use annals::summary::{SessionState, SessionSummary, summarize};
+use annals::sync::Stage;
 use serde::Serialize;
 
 use crate::args::Filters;
@@ -41,7 +42,7 @@ struct TreeJson {
 }
 
 pub(crate) fn run(context: &Context, args: &TreeArgs) -> CommandResult {
-    let homes = context.open()?;
+    let homes = context.open(Stage::Messages)?;
     let home = homes.read();
     let query = context.query(&home, &args.filters)?;
     let found = context.sessions(&home, &SessionQuery::default())?;

@@ -50,6 +50,90 @@ pub(crate) fn plain(root: &Path, arguments: &[&str]) -> Annals {
     Annals { command, stdin: Vec::new(), root: root.to_owned() }
 }
 
+/// A user of OpenCode, whose commands find everything by themselves.
+pub(crate) struct User {
+    dir: tempfile::TempDir,
+}
+
+impl User {
+    /// Nobody has ever run OpenCode here.
+    pub(crate) fn new() -> User {
+        User { dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// OpenCode has left what is in a fixture.
+    pub(crate) fn with(fixture: &str) -> User {
+        let user = User::new();
+        let fixture = annals_testkit::Fixture::unpack(fixture);
+        std::fs::create_dir_all(user.opencode()).unwrap();
+        for entry in std::fs::read_dir(fixture.home()).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::rename(entry.path(), user.opencode().join(entry.file_name())).unwrap();
+        }
+        user
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// OpenCode's data directory.
+    pub(crate) fn opencode(&self) -> PathBuf {
+        self.root().join(".local/share/opencode")
+    }
+
+    /// The user's store.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.root().join(".local/share/annals/annals.db")
+    }
+
+    pub(crate) fn annals(&self, arguments: &[&str]) -> Annals {
+        plain(self.root(), arguments)
+    }
+
+    /// A command at another time than all others: so many minutes later.
+    pub(crate) fn later(&self, minutes: i64, arguments: &[&str]) -> Annals {
+        let now = NOW.parse::<i64>().unwrap() + minutes * 60_000;
+        self.annals(arguments).env("ANNALS_NOW", now.to_string())
+    }
+
+    /// Every file of OpenCode's with its bytes.
+    pub(crate) fn files(&self) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
+        let files = annals_testkit::files_below(&self.opencode()).into_iter();
+        files.map(|path| (path.clone(), std::fs::read(&path).unwrap())).collect()
+    }
+
+    /// A session with a prompt and an answer, as OpenCode 1.1 writes it.
+    pub(crate) fn write_session(&self, id: &str, title: &str, prompt: &str, answer: &str) {
+        let (home, created) = (self.opencode(), 1_771_950_000_000_i64);
+        write(
+            &home,
+            &format!("storage/session/global/ses_{id}.json"),
+            format!(
+                r#"{{"id":"ses_{id}","projectID":"global","directory":"/home/dev","title":"{title}","version":"1.1.65","time":{{"created":{created},"updated":{created}}}}}"#
+            ),
+        );
+        for (n, role, text) in [(1, "user", prompt), (2, "assistant", answer)] {
+            let (message, part) = (format!("msg_{id}{n}"), format!("prt_{id}{n}"));
+            let (made, session) = (created + n, format!("ses_{id}"));
+            write(
+                &home,
+                &format!("storage/message/{session}/{message}.json"),
+                format!(
+                    r#"{{"id":"{message}","sessionID":"{session}","role":"{role}","agent":"build","providerID":"lab","modelID":"lab-large","time":{{"created":{made},"completed":{made}}}}}"#
+                ),
+            );
+            write(
+                &home,
+                &format!("storage/part/{message}/{part}.json"),
+                format!(
+                    r#"{{"id":"{part}","sessionID":"{session}","messageID":"{message}","type":"text","text":"{text}"}}"#
+                ),
+            );
+        }
+    }
+}
+
 /// `annals copy --json` with further arguments, which must have copied all it was asked to: its account.
 #[track_caller]
 pub(crate) fn copy(from: &Path, to: &Path, arguments: &[&str]) -> Value {
@@ -183,4 +267,12 @@ pub(crate) fn snapshot(home: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u
         .filter(|path| !ours(path))
         .map(|path| (path.clone(), std::fs::read(&path).unwrap_or_default()))
         .collect()
+}
+
+/// A size as the overview shows it.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        n if n >= 1 << 20 => format!("{:.1} MB", n as f64 / f64::from(1 << 20)),
+        n => format!("{:.1} KB", n as f64 / f64::from(1 << 10)),
+    }
 }

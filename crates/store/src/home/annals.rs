@@ -180,7 +180,7 @@ impl Annals {
             connection.execute_batch(SCHEMA_SQL)?;
             connection.execute(
                 "INSERT INTO meta (name, value) VALUES ('schema', ?1), ('reader', 1), ('store', ?2)",
-                (SCHEMA, crate::ids::new_session().as_str().trim_start_matches("ses_")),
+                (SCHEMA, new_identity()),
             )?;
             connection.execute(
                 "INSERT INTO dictionary (id, bytes) VALUES (?1, ?2)",
@@ -334,4 +334,9 @@ impl Annals {
     pub(crate) fn shown(&self) -> String {
         self.path().display().to_string()
     }
+}
+
+/// A name for a state of a store from which all others follow.
+fn new_identity() -> String {
+    crate::ids::new_session().as_str().trim_start_matches("ses_").to_owned()
 }

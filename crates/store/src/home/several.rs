@@ -10,7 +10,10 @@ use annals_core::{Key, Stored};
 
 use super::{Extent, Found, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want, Work};
 use crate::check::Problem;
+use crate::figures::{self, Figures};
+use crate::history::History;
 use crate::query::SessionQuery;
+use crate::summary::SessionSummary;
 
 /// Homes as one. A session that several of them hold is one session: it is read where it was last used, and its record
 /// names all of them.
@@ -23,8 +26,22 @@ impl<'h> Several<'h> {
     }
 
     fn home_of(&self, session: &SessionRecord) -> Option<&'h dyn Read> {
+        if let [only] = self.0[..] {
+            return Some(only);
+        }
         let origin = session.origins.first()?;
         self.0.iter().find(|home| home.url() == *origin).copied()
+    }
+
+    /// A record as it is known here: read from one of these homes, whichever it says it came from. A store names the homes
+    /// it was synced with.
+    fn read_from(&self, home: &dyn Read, mut record: SessionRecord) -> SessionRecord {
+        let url = home.url();
+        if self.0.len() > 1 && record.origins.first() != Some(&url) {
+            record.origins.retain(|origin| *origin != url);
+            record.origins.insert(0, url);
+        }
+        record
     }
 }
 
@@ -57,6 +74,7 @@ impl Read for Several<'_> {
             let mut found = home.sessions(query)?;
             all.quarantined.append(&mut found.quarantined);
             for record in found.value {
+                let record = self.read_from(*home, record);
                 match places.get(&record.id) {
                     Some(&place) => merge(&mut all.value[place], record),
                     None => {
@@ -72,7 +90,7 @@ impl Read for Several<'_> {
     fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError> {
         let mut merged: Option<SessionRecord> = None;
         for home in &self.0 {
-            match (home.session(id)?, &mut merged) {
+            match (home.session(id)?.map(|record| self.read_from(*home, record)), &mut merged) {
                 (Some(record), Some(merged)) => merge(merged, record),
                 (Some(record), none) => *none = Some(record),
                 (None, _) => {}
@@ -134,6 +152,30 @@ impl Read for Several<'_> {
         self.home_of(session)?.data_directory(session)
     }
 
+    fn figures(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        match self.home_of(session) {
+            Some(home) => home.figures(session, want, visit),
+            None => figures::read(self, session, want, visit),
+        }
+    }
+
+    fn summary(&self, session: &SessionRecord) -> Option<Result<SessionSummary, ReadError>> {
+        self.home_of(session)?.summary(session)
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        match self.0[..] {
+            [only] => only.history(),
+            // Revisions are numbered in each home for itself.
+            _ => None,
+        }
+    }
+
     fn work(&self) -> Work {
         let computes = self.0.iter().all(|home| home.work() == Work::Computing);
         if computes { Work::Computing } else { Work::Waiting }
@@ -153,6 +195,9 @@ fn merge(known: &mut SessionRecord, other: SessionRecord) {
     if updated(&newer) <= updated(&older) {
         std::mem::swap(&mut newer, &mut older);
     }
+    older.origins.retain(|origin| !newer.origins.contains(origin));
     newer.origins.append(&mut older.origins);
+    // One home that has it still is enough.
+    newer.gone = newer.gone.and(older.gone);
     *known = newer;
 }

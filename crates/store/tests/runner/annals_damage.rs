@@ -336,16 +336,19 @@ fn every_page_in_turn() {
     let mut damages = Vec::new();
     for page in 0..patient.n_pages() {
         let at = page * PAGE;
-        damages.push((format!("zeros in page {}", page + 1), vec![(at, vec![0; PAGE])]));
-        let noise = (0..PAGE).map(|_| next(&mut seed) as u8).collect();
-        damages.push((format!("noise in page {}", page + 1), vec![(at, noise)]));
-        // What a disk that writes 4096 bytes at a time leaves of a page that was torn.
-        damages
-            .push((format!("zeros in half of page {}", page + 1), vec![(at + PAGE / 2, vec![0; PAGE / 2])]));
+        damages.push(match page % 3 {
+            0 => (format!("zeros in page {}", page + 1), vec![(at, vec![0; PAGE])]),
+            1 => {
+                let noise = (0..PAGE).map(|_| next(&mut seed) as u8).collect();
+                (format!("noise in page {}", page + 1), vec![(at, noise)])
+            }
+            // What a disk that writes fewer bytes at a time leaves of a page that was torn.
+            _ => (format!("zeros in half of page {}", page + 1), vec![(at + PAGE / 2, vec![0; PAGE / 2])]),
+        });
     }
     let sum = patient.look_at_all("pages", &damages);
     println!("{}", sum.summary);
-    assert!(sum.n_absent + sum.n_unreadable > 1000 && sum.n_named > 1000, "{sum:?}");
+    assert!(sum.n_absent + sum.n_unreadable > 300 && sum.n_named > 300, "{sum:?}");
     assert_eq!((sum.n_wrong_past, sum.is_silent), (0, false));
 }
 
@@ -355,16 +358,13 @@ fn flipped_bits() {
     let mut seed = 11;
     let mut damages = Vec::new();
     for page in 0..patient.n_pages() {
-        for _ in 0..2 {
-            let at = page * PAGE + next(&mut seed) as usize % PAGE;
-            let bit = next(&mut seed) % 8;
-            damages
-                .push((format!("bit {bit} of byte {at}"), vec![(at, vec![patient.bytes[at] ^ (1 << bit)])]));
-        }
+        let at = page * PAGE + next(&mut seed) as usize % PAGE;
+        let bit = next(&mut seed) % 8;
+        damages.push((format!("bit {bit} of byte {at}"), vec![(at, vec![patient.bytes[at] ^ (1 << bit)])]));
     }
     let sum = patient.look_at_all("bits", &damages);
     println!("{}", sum.summary);
-    assert!(sum.n_unreadable > 10, "{sum:?}");
+    assert!(sum.n_unreadable > 5, "{sum:?}");
 }
 
 /// The index is how documents are found. Where it is wrong it leads to other documents, which look as good.
@@ -377,7 +377,7 @@ fn flipped_bits_in_the_index_of_documents() {
     let mut damages = Vec::new();
     for page in pages {
         let page: usize = page.parse().unwrap();
-        for _ in 0..150 {
+        for _ in 0..40 {
             let at = (page - 1) * PAGE + next(&mut seed) as usize % PAGE;
             let bit = next(&mut seed) % 8;
             damages

@@ -253,3 +253,25 @@ fn no_query_can_make_a_search_fail() {
     }
     assert_eq!(words(&store, "drop table").total, 1);
 }
+
+#[test]
+fn what_is_forgotten_is_gone_from_the_index_too() {
+    let (directory, store) = empty_store();
+    let [sample, other] = ["/home/dev/shop", "/home/dev/notes"].map(|at| Sample::new(ids::new_session(), at));
+    sample.store(&store, "the xylophonist's secret", "kept quiet");
+    other.store(&store, "something else", "entirely");
+    store.update_index(&|_, _| ()).unwrap();
+    assert_eq!(words(&store, "xylophonist").total, 1);
+    let forgotten = store.forget(&sample.session).unwrap();
+    assert_eq!(forgotten.index_left, None);
+    assert_eq!((words(&store, "xylophonist").total, words(&store, "entirely").total), (0, 1));
+    assert_eq!(words(&store, "entirely").unindexed, 0);
+    for path in annals_testkit::files_below(directory.path()) {
+        let bytes = std::fs::read(&path).unwrap();
+        for text in ["xylophonist", sample.session.as_str()] {
+            let is_there =
+                bytes.windows(text.len()).any(|window| window.eq_ignore_ascii_case(text.as_bytes()));
+            assert!(!is_there, "{text} is in {}", path.display());
+        }
+    }
+}

@@ -386,7 +386,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
         ) if above.kind == Kind::Session.number() => {}
         // It cannot be told that it is what it is asked for.
         (_, Err(error)) => {
-            add(ProblemKind::Unreadable, format!("what it belongs to cannot be read: {error}"))
+            add(ProblemKind::Unreadable, format!("what it belongs to cannot be read: {error}"));
         }
         (_, Ok(None)) => add(ProblemKind::DanglingRow, "what it belongs to does not exist".to_owned()),
         (_, Ok(Some(_))) => {

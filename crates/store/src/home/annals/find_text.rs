@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use annals_core::id::Millis;
 use annals_core::json::Node;
+use annals_core::lens::Session;
 use annals_core::search::query::{Field, Filter, Match, Query, Words};
 use annals_core::search::snippet::{self, Snippet};
 use annals_core::search::text::searchable;
@@ -45,10 +46,10 @@ impl Annals {
         match &request.wanted {
             Wanted::Words(query) => self.search_words(request, query, sessions),
             Wanted::Substring { text, ignore_case } => {
-                self.scan(request, &pattern(&regex::escape(text), *ignore_case)?, sessions)
+                self.search_documents(request, &pattern(&regex::escape(text), *ignore_case)?, sessions)
             }
             Wanted::Regex { pattern: text, ignore_case } => {
-                self.scan(request, &pattern(text, *ignore_case)?, sessions)
+                self.search_documents(request, &pattern(text, *ignore_case)?, sessions)
             }
         }
     }
@@ -141,7 +142,7 @@ impl Annals {
     }
 
     /// Reads every document and keeps the latest that match.
-    fn scan(
+    fn search_documents(
         &self,
         request: &Request,
         pattern: &Regex,
@@ -484,20 +485,11 @@ fn locate(connection: &Connection, n: i64) -> rusqlite::Result<Option<Located>> 
         _ => return Ok(None),
     };
     let Some(key) = key else { return Ok(None) };
-    let title: Option<String> = connection
-        .prepare_cached("SELECT title FROM session WHERE n = ?1")?
-        .query_row([session], |row| row.get(0))
-        .optional()?
-        .flatten();
-    let mut located = Located {
-        key,
-        document,
-        title: title.unwrap_or_default(),
-        role: None,
-        agent: None,
-        model: None,
-        made: None,
+    let title = match kind {
+        Kind::Session => title_of(&document),
+        _ => title(connection, session)?,
     };
+    let mut located = Located { key, document, title, role: None, agent: None, model: None, made: None };
     if let Some(message) = message {
         connection
             .prepare_cached(
@@ -519,4 +511,25 @@ fn locate(connection: &Connection, n: i64) -> rusqlite::Result<Option<Located>> 
             .optional()?;
     }
     Ok(Some(located))
+}
+
+/// The title of a session. The column of that name may be behind.
+fn title(connection: &Connection, session: i64) -> rusqlite::Result<String> {
+    let text = connection
+        .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
+        .query_row([session], |row| {
+            let Some(hash) = row.get_ref(0)?.as_bytes_or_null()?.and_then(Hash::read) else {
+                return Ok(None);
+            };
+            let bytes = row.get_ref(3)?.as_bytes_or_null()?.unwrap_or_default();
+            Ok(codec::unpack(row.get(1)?, row.get(2)?, bytes, hash).ok())
+        })
+        .optional()?
+        .flatten();
+    let document = text.and_then(|text| Document::parse(text).ok());
+    Ok(document.map(|document| title_of(&document)).unwrap_or_default())
+}
+
+fn title_of(document: &Document) -> String {
+    document.lens::<Session<'_>>().title.map(|title| title.to_string()).unwrap_or_default()
 }

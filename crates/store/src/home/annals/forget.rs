@@ -1,6 +1,5 @@
 //! Forgetting: a session leaves the file as if it had never been there, except for a hash of its id.
 
-use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -37,10 +36,12 @@ pub struct Forgotten {
     /// Whether nothing is left in the log either. Otherwise somebody is reading from it; it is emptied by a later commit,
     /// or when everybody has closed the store.
     pub log_emptied: bool,
+    /// Why the text index could not be rid of it. It is made anew by the next search.
+    pub index_left: Option<String>,
     /// Copies of the store that annals has made beside it. They may hold the session, and are left alone.
     pub copies: Vec<PathBuf>,
     /// The numbers that the documents had. New documents may get them.
-    documents: Vec<i64>,
+    pub(crate) documents: Vec<i64>,
 }
 
 /// A session could not be forgotten. Nothing has changed.
@@ -53,19 +54,11 @@ pub enum ForgetError {
     /// The change could not be made.
     #[error(transparent)]
     Commit(#[from] CommitError),
-    /// The text index could not be removed.
-    #[error("cannot remove {path}: {source}")]
-    Index {
-        /// Where it is.
-        path: String,
-        /// What the system said.
-        source: io::Error,
-    },
 }
 
 impl Annals {
-    /// Removes a session from the store for good: documents, history, figures, reasons, and from the text index. Sync does
-    /// not bring it back. Its child sessions stay.
+    /// Removes a session from the store for good: documents, history, figures, reasons. Sync does not bring it back. Its
+    /// child sessions stay.
     ///
     /// Afterwards the whole file is written anew: the pages that rows were moved from, when others grew, would keep parts
     /// of them. So it takes as long as the store is large, and as much room on the disk again.
@@ -77,28 +70,20 @@ impl Annals {
     pub fn forget_all(&self, sessions: &[SessionId]) -> Result<Forgotten, ForgetError> {
         let failed = |error: rusqlite::Error| ForgetError::Commit(self.commit_error(&error));
         let mut forgotten = Forgotten::default();
-        // Locked until the documents are gone, or somebody might put them into the index once more.
-        let index = self.lock_index();
         let writing = self.write()?;
         for session in sessions {
             if !remove(&writing, session, &mut forgotten).map_err(failed)? {
                 return Err(ForgetError::NotFound(session.clone()));
             }
         }
-        let removed = index.and_then(|index| {
-            self.remove_from_index(&forgotten.documents, &index)?;
-            Ok(index)
-        });
-        // The index can be made anew from what is there, so when in doubt it goes.
-        if removed.is_err() {
-            self.drop_index()?;
-        }
-        if let Err(error) = self.finish(writing) {
-            let _ = self.drop_index();
-            return Err(error.into());
-        }
-        drop(removed);
+        // An index of the store as it was is of no use to anybody, should there be no time to change it.
+        writing
+            .execute("UPDATE meta SET value = ?1 WHERE name = 'store'", [super::new_identity()])
+            .map_err(failed)?;
+        self.finish(writing)?;
         forgotten.n_documents = forgotten.documents.len();
+        forgotten.index_left =
+            self.remove_from_index(&forgotten.documents).err().map(|error| error.to_string());
         forgotten.not_rewritten = self.rewrite().err();
         if forgotten.not_rewritten.is_some() {
             self.give_back();
@@ -106,16 +91,6 @@ impl Annals {
         forgotten.log_emptied = self.empty_log_patiently();
         forgotten.copies = self.copies();
         Ok(forgotten)
-    }
-
-    fn drop_index(&self) -> Result<(), ForgetError> {
-        let path = self.index_path();
-        match std::fs::remove_dir_all(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(ForgetError::Index { path: path.display().to_string(), source })
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Writes the whole file anew. `secure_delete` overwrites rows that are deleted, but not the copies that are left in

@@ -41,7 +41,6 @@ pub(super) struct View<'s> {
 /// A row of `document` or `past`, without its key.
 struct StateRow {
     project: Option<String>,
-    converted: bool,
     hash: Option<Hash>,
     form: i64,
     size: i64,
@@ -49,18 +48,16 @@ struct StateRow {
 }
 
 /// The columns of [`StateRow`], in this order. They have the same names in both tables.
-const STATE: &str = "x.project, x.converted, x.hash, x.form, x.size, x.data";
+const STATE: &str = "x.project, x.hash, x.form, x.size, x.data";
 
 impl StateRow {
     fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<StateRow> {
         Ok(StateRow {
             project: row.get(first)?,
-            // Missing where an index leads nowhere.
-            converted: row.get::<_, Option<bool>>(first + 1)?.unwrap_or_default(),
-            hash: row.get_ref(first + 2)?.as_bytes_or_null()?.and_then(Hash::read),
-            form: row.get::<_, Option<i64>>(first + 3)?.unwrap_or(0),
-            size: row.get::<_, Option<i64>>(first + 4)?.unwrap_or(0),
-            data: row.get_ref(first + 5)?.as_bytes_or_null()?.unwrap_or_default().to_vec(),
+            hash: row.get_ref(first + 1)?.as_bytes_or_null()?.and_then(Hash::read),
+            form: row.get::<_, Option<i64>>(first + 2)?.unwrap_or(0),
+            size: row.get::<_, Option<i64>>(first + 3)?.unwrap_or(0),
+            data: row.get_ref(first + 4)?.as_bytes_or_null()?.unwrap_or_default().to_vec(),
         })
     }
 

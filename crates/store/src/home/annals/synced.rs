@@ -50,8 +50,8 @@ pub(crate) struct Origin {
 /// A change that a look found.
 #[derive(Debug)]
 pub(crate) enum Finding {
-    /// A document is new or has changed; with what the text index is to know of it, if that is at hand.
-    Put(Key, Document, Box<Prepared>, Option<Box<Entry>>),
+    /// A document is new or has changed; with what the text index is to know of it.
+    Put(Key, Document, Box<Prepared>, Text),
     /// A document is gone.
     Delete(Key),
     /// The home has another form of the same document; the store keeps the one it has.
@@ -176,12 +176,12 @@ impl Comparing<'_> {
         key: Key,
         document: Document,
         converted: bool,
-        entry: impl FnOnce(&Key, &Document) -> Option<Entry>,
+        text: impl FnOnce(&Key, &Document) -> Text,
     ) -> Result<Option<Finding>, ReadError> {
         let put = |key: Key, document: Document| {
             let prepared = Box::new(Prepared::new(&key, &document, converted));
-            let entry = entry(&key, &document).map(Box::new);
-            Some(Finding::Put(key, document, prepared, entry))
+            let text = text(&key, &document);
+            Some(Finding::Put(key, document, prepared, text))
         };
         if self.is_new {
             return Ok(put(key, document));
@@ -463,7 +463,18 @@ pub(crate) fn note_events(
 pub(crate) struct ToIndex {
     pub(crate) n: i64,
     pub(crate) session: i64,
-    pub(crate) entry: Box<Entry>,
+    pub(crate) text: Text,
+}
+
+/// What the text index is to know of a document.
+#[derive(Debug)]
+pub(crate) enum Text {
+    /// That is found out later.
+    Unknown,
+    /// Nothing.
+    None,
+    /// This.
+    Entry(Box<Entry>),
 }
 
 /// Makes the changes that a look found.
@@ -476,10 +487,12 @@ pub(crate) fn apply(
     to_index: &mut Vec<ToIndex>,
 ) -> rusqlite::Result<bool> {
     match finding {
-        Finding::Put(key, document, prepared, entry) => match revising.put(&key, &prepared, &document)? {
+        Finding::Put(key, document, prepared, text) => match revising.put(&key, &prepared, &document)? {
             Put::Written(n) => {
-                if let (Some(entry), Some(session)) = (entry, key.session()) {
-                    to_index.push(ToIndex { n, session: revising.session(session)?, entry });
+                if !matches!(text, Text::Unknown)
+                    && let Some(session) = key.session()
+                {
+                    to_index.push(ToIndex { n, session: revising.session(session)?, text });
                 }
                 Ok(true)
             }

@@ -22,7 +22,7 @@ use tantivy::{Index, IndexWriter, TantivyDocument, Term};
 use super::Annals;
 use super::codec::{self, Hash};
 use super::kind::Kind;
-use super::synced::ToIndex;
+use super::synced::{Text, ToIndex};
 use crate::figures::{Figures, Role};
 use crate::home::ReadError;
 use crate::search::{Indexed, SearchError};
@@ -34,6 +34,8 @@ const VERSION: u64 = 1;
 const MEMORY: usize = 48 << 20;
 /// So many documents are read at once by each thread.
 const BATCH: usize = 256;
+/// So many bytes of text are given to tantivy before it is waited for.
+const MAX_AHEAD: usize = 24 << 20;
 /// The name under which the tokenizer is known to tantivy.
 const TOKENIZER: &str = "annals";
 
@@ -170,10 +172,25 @@ impl Annals {
 
     /// Begins to add to the text index. While another process does, this one waits.
     pub(crate) fn begin_indexing(&self) -> Result<Indexing<'_>, SearchError> {
-        let queue = self.lock_index()?;
+        let queue = self.index_queue()?;
+        queue.lock().map_err(|error| SearchError::Index {
+            path: self.index_path().display().to_string(),
+            what: error.to_string(),
+        })?;
         let text_index = TextIndex::open(self)?;
         let reached = text_index.reached().map_or(0, |reached| reached.revision);
-        Ok(Indexing { store: self, text_index, reached, writer: None, added: HashMap::new(), _queue: queue })
+        let was_empty = text_index.index.load_metas().is_ok_and(|metas| metas.segments.is_empty());
+        Ok(Indexing {
+            store: self,
+            text_index,
+            reached,
+            was_empty,
+            writer: None,
+            added: HashMap::new(),
+            ahead: 0,
+            identity: self.identity()?,
+            _queue: queue,
+        })
     }
 
     /// Throws the text index away and makes it anew.
@@ -192,29 +209,15 @@ impl Annals {
         self.update_index(progress)
     }
 
-    /// Waits until nobody writes to the text index, and keeps it so. Whoever wants to write to the store as well does this
-    /// first.
-    pub(super) fn lock_index(&self) -> Result<std::fs::File, SearchError> {
+    /// Removes documents from the text index for good: the files that hold them are written anew without them.
+    pub(super) fn remove_from_index(&self, documents: &[i64]) -> Result<(), SearchError> {
         let queue = self.index_queue()?;
-        queue.lock().map_err(|error| SearchError::Index {
-            path: self.index_path().display().to_string(),
-            what: error.to_string(),
-        })?;
-        Ok(queue)
-    }
-
-    /// Removes documents from the text index for good: the files that hold them are written anew without them. It is
-    /// locked meanwhile.
-    pub(super) fn remove_from_index(
-        &self,
-        documents: &[i64],
-        _queue: &std::fs::File,
-    ) -> Result<(), SearchError> {
-        if documents.is_empty() {
+        if documents.is_empty() || queue.lock().is_err() {
             return Ok(());
         }
         let Some(text_index) = TextIndex::existing(&self.index_path()) else { return Ok(()) };
         let Some(reached) = text_index.reached() else { return Ok(()) };
+        let reached = Reached { store: self.identity()?, ..reached };
         let mut writer: IndexWriter =
             text_index.index.writer_with_num_threads(1, MEMORY).map_err(|error| text_index.failed(error))?;
         for n in documents {
@@ -259,10 +262,16 @@ pub(crate) struct Indexing<'s> {
     text_index: TextIndex,
     /// The revision it had reached before.
     reached: i64,
+    /// Whether it was empty then: there is nothing to be replaced.
+    was_empty: bool,
     /// Made when there is something to add.
     writer: Option<IndexWriter>,
     /// Documents added as they were when they were stored, with the revision of that.
     added: HashMap<i64, i64>,
+    /// Bytes of text that tantivy may not have dealt with yet. It takes any number of documents and lets them wait in
+    /// memory, so every now and then they are waited for.
+    ahead: usize,
+    identity: String,
     /// Whoever has it locked writes; closing it lets the next one in.
     _queue: std::fs::File,
 }
@@ -270,12 +279,23 @@ pub(crate) struct Indexing<'s> {
 impl Indexing<'_> {
     /// Adds a document that was just committed.
     pub(crate) fn add(&mut self, to_index: ToIndex, revision: i64) -> Result<(), SearchError> {
-        let ToIndex { n, session, mut entry } = to_index;
-        entry.session = session;
+        let ToIndex { n, session, text } = to_index;
+        let entry = match text {
+            Text::Entry(entry) => Some(Entry { session, ..*entry }),
+            Text::None | Text::Unknown => None,
+        };
         self.open_writer()?;
-        let Indexing { text_index, writer: Some(writer), .. } = self else { return Ok(()) };
-        text_index.replace(writer, self.reached, n, Some(*entry))?;
+        let Indexing { text_index, writer: Some(writer), reached, was_empty, .. } = self else {
+            return Ok(());
+        };
+        self.ahead += entry.as_ref().map_or(0, |entry| entry.text.len());
+        let is_known = !*was_empty || self.added.contains_key(&n);
+        text_index.put(writer, n, entry, is_known)?;
         self.added.insert(n, revision);
+        if self.ahead >= MAX_AHEAD {
+            self.ahead = 0;
+            text_index.commit(writer, &Reached { revision: *reached, store: self.identity.clone() })?;
+        }
         Ok(())
     }
 
@@ -303,61 +323,74 @@ impl Indexing<'_> {
             return Ok(Indexed { documents: 0, revision: self.reached });
         }
         let reached = self.reached;
-        let numbers: Vec<i64> = store.read(|connection| {
+        // Windows of documents that are given to tantivy before it is waited for.
+        let windows: Vec<Vec<i64>> = store.read(|connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT n, revision FROM document WHERE revision > ?1 AND revision <= ?2 AND kind BETWEEN 2 AND 4 ORDER BY n",
+                "SELECT n, revision, coalesce(size, 0) FROM document \
+                 WHERE revision > ?1 AND revision <= ?2 AND kind BETWEEN 2 AND 4 ORDER BY n",
             )?;
             let mut rows = statement.query((reached, head))?;
-            let mut numbers = Vec::new();
+            let mut windows: Vec<Vec<i64>> = vec![Vec::new()];
+            let mut n_bytes = 0;
             while let Some(row) = rows.next()? {
-                let (n, revision): (i64, i64) = (row.get(0)?, row.get(1)?);
-                if self.added.get(&n) != Some(&revision) {
-                    numbers.push(n);
+                let (n, revision, size): (i64, i64, usize) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                if self.added.get(&n) == Some(&revision) {
+                    continue;
                 }
+                n_bytes += size;
+                if n_bytes > MAX_AHEAD {
+                    n_bytes = size;
+                    windows.push(Vec::new());
+                }
+                windows.last_mut().expect("there is one from the start").push(n);
             }
-            Ok(numbers)
+            Ok(windows)
         })?;
         self.open_writer()?;
-        let Indexing { text_index, writer: Some(mut writer), added, .. } = self else {
+        let Indexing { text_index, writer: Some(mut writer), added, identity, was_empty, .. } = self else {
             return Ok(Indexed::default());
         };
+        let total: usize = windows.iter().map(Vec::len).sum();
         let done = AtomicUsize::new(0);
-        let replaced: Result<Vec<()>, SearchError> = parallel::run_as(crate::home::Work::Computing, || {
-            let batches = numbers.par_chunks(BATCH).map(|batch| {
-                // Read in one transaction, given to tantivy after it.
-                let read = store.read(|connection| {
-                    let mut context = None;
-                    batch
-                        .iter()
-                        .map(|n| entry(connection, *n, &mut context))
-                        .collect::<rusqlite::Result<Vec<_>>>()
-                })?;
-                for (n, entry) in batch.iter().zip(read) {
-                    text_index.replace(&writer, reached, *n, entry)?;
-                }
-                progress(done.fetch_add(batch.len(), Ordering::Relaxed) + batch.len(), numbers.len());
-                Ok(())
-            });
-            batches.collect()
-        });
-        replaced?;
-        text_index.commit(&mut writer, &Reached { revision: head, store: store.identity()? })?;
+        for (index, window) in windows.iter().enumerate() {
+            let replaced: Result<Vec<()>, SearchError> =
+                parallel::run_as(crate::home::Work::Computing, || {
+                    let batches = window.par_chunks(BATCH).map(|batch| {
+                        // Read in one transaction, given to tantivy after it.
+                        let read = store.read(|connection| {
+                            let mut context = None;
+                            let entries = batch.iter().map(|n| entry(connection, *n, &mut context));
+                            entries.collect::<rusqlite::Result<Vec<_>>>()
+                        })?;
+                        for (n, entry) in batch.iter().zip(read) {
+                            text_index.put(&writer, *n, entry, !was_empty || added.contains_key(n))?;
+                        }
+                        progress(done.fetch_add(batch.len(), Ordering::Relaxed) + batch.len(), total);
+                        Ok(())
+                    });
+                    batches.collect()
+                });
+            replaced?;
+            if index + 1 < windows.len() {
+                text_index.commit(&mut writer, &Reached { revision: reached, store: identity.clone() })?;
+            }
+        }
+        text_index.commit(&mut writer, &Reached { revision: head, store: identity })?;
         writer.wait_merging_threads().map_err(|error| text_index.failed(error))?;
-        Ok(Indexed { documents: numbers.len() + added.len(), revision: head })
+        Ok(Indexed { documents: total + added.len(), revision: head })
     }
 }
 
 impl TextIndex {
-    /// Puts a document in place of what the index knows of it.
-    fn replace(
+    /// Adds a document, in place of what the index knows of it.
+    fn put(
         &self,
         writer: &IndexWriter,
-        reached: i64,
         n: i64,
         entry: Option<Entry>,
+        is_known: bool,
     ) -> Result<(), SearchError> {
-        // An index that was empty has nothing to be replaced.
-        if reached > 0 {
+        if is_known {
             writer.delete_term(Term::from_field_u64(self.fields.n, n.unsigned_abs()));
         }
         if let Some(entry) = entry {

@@ -1,0 +1,60 @@
+//! `annals backup`
+
+use std::path::PathBuf;
+
+use annals::home::annals::BackupReport;
+use annals::sync::Stage;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::error::{CommandResult, Outcome};
+use crate::text::{bytes, count};
+
+/// Copy the store, with all history, to a file
+///
+/// The copy is of one moment, however many are writing meanwhile. It gets its name only after every page, reference and hash
+/// in it was checked. It is a store itself: `--home FILE` reads it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  annals backup /mnt/disk/annals-2026-02-25.db
+  annals --home /mnt/disk/annals-2026-02-25.db list
+  annals restore-backup /mnt/disk/annals-2026-02-25.db")]
+pub(crate) struct BackupArgs {
+    /// File to make
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+#[derive(Serialize)]
+struct BackupJson {
+    store: String,
+    file: String,
+    bytes: u64,
+    documents: usize,
+    revisions: usize,
+}
+
+pub(crate) fn run(context: &Context, args: &BackupArgs) -> CommandResult {
+    let store = context.open_store(Stage::Parts, "is no store")?.annals;
+    let file = context.current_dir.join(&args.file);
+    let progress = context.progress(0, "copying pages");
+    let BackupReport { bytes: n_bytes, documents, revisions } =
+        store.backup(&file, &|done, total| progress.reach(done, total))?;
+    drop(progress);
+    if context.json {
+        let mut output = context.plain_output();
+        let (store, file) = (store.path().display().to_string(), file.display().to_string());
+        output.json(&BackupJson { store, file, bytes: n_bytes, documents, revisions })?;
+        output.finish()?;
+    } else {
+        context.note(&format!(
+            "{}: {}, {}, {}, all of it checked",
+            args.file.display(),
+            count(documents, "document"),
+            count(revisions, "revision"),
+            bytes(n_bytes)
+        ));
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,292 @@
+//! `annals diff`
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use annals::history::{At, Changed, difference};
+use annals::home::{Read, ReadError, Want};
+use annals::model::call::Call;
+use annals::model::id::{MessageId, Millis, SessionId};
+use annals::model::json::Text;
+use annals::model::lens::{Message, Part};
+use annals::model::{Document, Key};
+use annals::sync::Stage;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::context::Context;
+use crate::difference::{Line, lines};
+use crate::error::{CliError, CommandResult, Outcome};
+use crate::moment::{describe, known_session, open_at, parse_moment};
+use crate::output::Output;
+use crate::text::{Clock, cut, harmless, one_line, wrap};
+
+/// Show what changed in a session between two moments
+///
+/// A moment is the number of a revision or a time. What was added, removed and changed is shown message by message, texts line
+/// by line.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  annals diff last 12..15           what happened after revision 12, up to 15
+  annals diff last 12               since revision 12
+  annals diff \"empty cart\" yesterday..today
+  annals diff last 12 --json | jq '.[] | select(.change == \"removed\") | .before'")]
+pub(crate) struct DiffArgs {
+    /// Session: an id, the beginning of one, `last`, or a piece of the title
+    session: String,
+    /// `FROM..TO`; `FROM` or `FROM..` is up to now, `..TO` from the beginning
+    #[arg(value_name = "REV|TIME..REV|TIME")]
+    range: String,
+    /// Show all of long texts
+    #[arg(short, long)]
+    all: bool,
+}
+
+#[derive(Serialize)]
+struct ChangedJson<'a> {
+    change: &'static str,
+    kind: &'static str,
+    #[serde(rename = "sessionID")]
+    session_id: &'a str,
+    #[serde(rename = "messageID")]
+    message_id: Option<&'a str>,
+    #[serde(rename = "partID")]
+    part_id: Option<&'a str>,
+    before: Option<&'a RawValue>,
+    after: Option<&'a RawValue>,
+}
+
+/// Lines of a text or a change that are shown at first.
+const FOLDED: usize = 12;
+
+pub(crate) fn run(context: &Context, args: &DiffArgs) -> CommandResult {
+    let (from, to) = parse_range(&args.range, &context.clock)?;
+    let store = context.open_store(Stage::Parts, "keeps no history")?;
+    let store = &store.annals;
+    let known = known_session(context, store, &args.session)?;
+    let before = open_at(store, from)?;
+    let then = to.map(|to| open_at(store, to)).transpose()?;
+    let after: &dyn Read = match &then {
+        Some(then) => &**then,
+        None => store,
+    };
+    let changes = in_order(&*before, after, &known.id)?;
+    if context.json {
+        let mut output = context.plain_output();
+        let rows: Result<Vec<_>, CliError> =
+            changes.iter().map(|changed| to_json(changed, known.id.as_str())).collect();
+        output.json_array(rows?)?;
+        output.finish()?;
+        return Ok(Outcome::Done);
+    }
+    let when = |at: At| describe(store, at, &context.clock);
+    let to = to.map_or_else(|| Ok("now".to_owned()), when)?;
+    let from = if from == BEGINNING { "the beginning".to_owned() } else { when(from)? };
+    let mut output = context.paged_output();
+    let paint = output.paint;
+    for line in wrap(&known.title(), output.width) {
+        output.line(paint.bold(line))?;
+    }
+    output.line(paint.dim(format!("{} · {from} → {to}", known.id)))?;
+    let mut screen = Screen { output: &mut output, clock: &context.clock, fold: !args.all };
+    for changed in &changes {
+        screen.changed(changed)?;
+    }
+    let n = |is: fn(&Changed) -> bool| changes.iter().filter(|changed| is(changed)).count();
+    let tally = format!(
+        "{} added, {} removed, {} changed",
+        n(|changed| changed.before.is_none()),
+        n(|changed| changed.after.is_none()),
+        n(|changed| changed.before.is_some() && changed.after.is_some())
+    );
+    let is_terminal = output.is_terminal;
+    if is_terminal {
+        output.line("")?;
+        output.line(paint.dim(&tally))?;
+    }
+    output.finish()?;
+    if !is_terminal {
+        context.note(&tally);
+    }
+    Ok(Outcome::Done)
+}
+
+/// Before anything was.
+const BEGINNING: At = At::Time(Millis::MIN);
+
+/// A moment and another one; none is now.
+fn parse_range(range: &str, clock: &Clock) -> Result<(At, Option<At>), CliError> {
+    let moment = |text: &str| parse_moment(text, clock);
+    match range.split_once("..") {
+        None => Ok((moment(range)?, None)),
+        Some(("", to)) if !to.is_empty() => Ok((BEGINNING, Some(moment(to)?))),
+        Some((from, "")) => Ok((moment(from)?, None)),
+        Some((from, to)) => Ok((moment(from)?, Some(moment(to)?))),
+    }
+}
+
+/// What differs: the session itself, then message by message, then what stands beside.
+fn in_order(before: &dyn Read, after: &dyn Read, session: &SessionId) -> Result<Vec<Changed>, ReadError> {
+    let mut changes = difference(before, after, session)?;
+    let mut made: HashMap<MessageId, Millis> = HashMap::new();
+    for home in [before, after] {
+        let Some(record) = home.session(session)? else { continue };
+        home.messages(&record, Want::PartCounts, &mut |message| {
+            if let Key::Message(_, id) = message.stored.key {
+                made.insert(id, message.made);
+            }
+            ControlFlow::Continue(())
+        })?;
+    }
+    changes.sort_by_cached_key(|changed| match &changed.key {
+        Key::Project(_) | Key::Session(..) => (0, 0, String::new(), 0),
+        Key::Message(_, id) => (1, made.get(id).copied().unwrap_or(0), id.to_string(), 0),
+        Key::Part(_, id, _) => (1, made.get(id).copied().unwrap_or(0), id.to_string(), 1),
+        _ => (2, 0, String::new(), 0),
+    });
+    Ok(changes)
+}
+
+fn to_json<'a>(changed: &'a Changed, session_id: &'a str) -> Result<ChangedJson<'a>, CliError> {
+    // Shares hold the secret that allows changing what is shared.
+    let is_secret = matches!(changed.key, Key::Share(_) | Key::LegacyShare(_));
+    let raw = |document: &'a Option<Document>| -> Result<Option<&'a RawValue>, CliError> {
+        let document = document.as_ref().filter(|_| !is_secret);
+        document.map(|document| serde_json::from_str(document.text()).map_err(CliError::new)).transpose()
+    };
+    let (message_id, part_id) = match &changed.key {
+        Key::Message(_, message) => (Some(message.as_str()), None),
+        Key::Part(_, message, part) => (Some(message.as_str()), Some(part.as_str())),
+        _ => (None, None),
+    };
+    Ok(ChangedJson {
+        change: match (&changed.before, &changed.after) {
+            (None, _) => "added",
+            (_, None) => "removed",
+            _ => "changed",
+        },
+        kind: match &changed.key {
+            Key::Project(_) => "project",
+            Key::Session(..) => "session",
+            Key::Message(..) => "message",
+            Key::Part(..) => "part",
+            Key::Todo(_) => "todo",
+            Key::Diff(_) => "diff",
+            Key::Share(_) | Key::LegacyShare(_) => "share",
+        },
+        session_id,
+        message_id,
+        part_id,
+        before: raw(&changed.before)?,
+        after: raw(&changed.after)?,
+    })
+}
+
+struct Screen<'a> {
+    output: &'a mut Output,
+    clock: &'a Clock,
+    fold: bool,
+}
+
+impl Screen<'_> {
+    fn changed(&mut self, changed: &Changed) -> std::io::Result<()> {
+        let paint = self.output.paint;
+        let shown = changed.after.as_ref().or(changed.before.as_ref());
+        let what = shown.map(|document| self.name(&changed.key, document)).unwrap_or_default();
+        let (sign, what) = match (&changed.before, &changed.after) {
+            (None, _) => (paint.good("+"), paint.good(what)),
+            (_, None) => (paint.bad("-"), paint.bad(what)),
+            _ => (paint.warn("~"), paint.bold(what)),
+        };
+        let indent = if matches!(changed.key, Key::Part(..)) {
+            "  "
+        } else {
+            self.output.line("")?;
+            ""
+        };
+        self.output.line(format!("{indent}{sign} {what}"))?;
+        if matches!(changed.key, Key::Share(_) | Key::LegacyShare(_)) {
+            return Ok(());
+        }
+        let text = |document: &Document| match document.lens::<Part<'_>>() {
+            Part::Text(part) => part.text.as_ref().map(Text::to_str).map(|text| text.into_owned()),
+            Part::Reasoning(part) => part.text.as_ref().map(Text::to_str).map(|text| text.into_owned()),
+            _ => None,
+        };
+        let is_part = matches!(changed.key, Key::Part(..));
+        let whole = |document: &Document, line: fn(String) -> Line| -> Vec<Line> {
+            let text = if is_part { text(document) } else { None }.unwrap_or_default();
+            harmless(text.trim_end()).lines().map(|text| line(text.to_owned())).collect()
+        };
+        let lines = match (&changed.before, &changed.after) {
+            (Some(before), Some(after)) => lines(before, after, self.clock),
+            (None, Some(after)) => whole(after, Line::Added),
+            (Some(before), None) => whole(before, Line::Removed),
+            (None, None) => Vec::new(),
+        };
+        self.lines(&lines)
+    }
+
+    fn lines(&mut self, lines: &[Line]) -> std::io::Result<()> {
+        let paint = self.output.paint;
+        let columns = self.output.width.saturating_sub(6);
+        let limit = if self.fold { FOLDED } else { usize::MAX };
+        let bar = paint.dim("│");
+        for line in lines.iter().take(limit) {
+            let fit = |sign: &str, text: &str| cut(&format!("{sign}{text}"), columns).into_owned();
+            let line = match line {
+                Line::Member(name) => paint.bold(cut(name, columns)),
+                Line::Became(text) => cut(text, columns).into_owned(),
+                Line::Added(text) => paint.good(fit("+", text)),
+                Line::Removed(text) => paint.bad(fit("-", text)),
+                Line::Same(text) => paint.dim(fit(" ", text)),
+                Line::Left => paint.dim("…"),
+            };
+            self.output.line(format!("    {bar} {line}"))?;
+        }
+        if lines.len() > limit {
+            let more = format!("… {} more lines; `--all` shows them", lines.len() - limit);
+            self.output.line(format!("    {bar} {}", paint.dim(more)))?;
+        }
+        Ok(())
+    }
+
+    /// What a document is, in a line.
+    fn name(&self, key: &Key, document: &Document) -> String {
+        let mut facts = Vec::new();
+        match key {
+            Key::Message(_, id) => {
+                let message = document.lens::<Message<'_>>();
+                facts.push(id.to_string());
+                match &message {
+                    Message::User(_) => facts.push("you".to_owned()),
+                    Message::Assistant(answer) | Message::Other(answer) => {
+                        facts.extend(answer.model_id.as_ref().map(|model| one_line(&model.to_str())));
+                    }
+                }
+                facts.extend(
+                    message
+                        .created()
+                        .map(|created| format!("{} {}", self.clock.date(created), self.clock.time(created))),
+                );
+            }
+            Key::Part(_, _, id) => {
+                let kind = document.root().get("type").and_then(|kind| kind.as_text());
+                let kind = kind.map(|kind| one_line(&kind.to_str())).unwrap_or_default();
+                if let Part::Tool(part) = document.lens::<Part<'_>>() {
+                    let call = Call::of(&part);
+                    facts.push(one_line(&format!("{} {}", call.tool, call.subject)));
+                    facts.push(call.status_name().to_owned());
+                } else {
+                    facts.push(kind);
+                }
+                facts.insert(0, id.to_string());
+            }
+            _ => {}
+        }
+        let noun = if matches!(key, Key::Message(..) | Key::Part(..)) { "" } else { key.noun() };
+        let line = format!("{noun}{}", facts.join(" · "));
+        cut(&line, self.output.width.saturating_sub(4)).into_owned()
+    }
+}

@@ -1,0 +1,200 @@
+//! `annals log`
+
+use std::collections::HashMap;
+
+use annals::history::{History, LogQuery, Revision};
+use annals::home::Read;
+use annals::home::annals::Annals;
+use annals::model::id::SessionId;
+use annals::sync::Stage;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::error::{CliError, CommandResult, Outcome};
+use crate::moment::{known_session, title};
+use crate::output::Output;
+use crate::text::{count, cut, fit, fit_right, grouped, one_line, width};
+use crate::time_arg::parse_time;
+
+/// List what was changed: every revision of the store, the latest first
+///
+/// A revision is what was committed together: what a sync found new in a home of OpenCode, or what a command changed in the
+/// store itself. Its number is what `annals show --at`, `annals diff`, `annals undo` and `annals restore` take.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  annals log -n 10
+  annals log last                   what happened to one session
+  annals log --since yesterday --json | jq '.[].reason'")]
+pub(crate) struct LogArgs {
+    /// Only what touched this session: an id, the beginning of one, `last`, or a piece of the title
+    session: Option<String>,
+    /// Only at or after this time: 2026-02-01, 2026-02-01T10:00, 7d, 12h, today, yesterday
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only before this time
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Show so many at most
+    #[arg(short = 'n', long, value_name = "N")]
+    limit: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct RevisionJson {
+    revision: i64,
+    time: i64,
+    reason: String,
+    home: Option<String>,
+    written: usize,
+    deleted: usize,
+    sessions: Vec<TouchedJson>,
+}
+
+#[derive(Serialize)]
+struct TouchedJson {
+    #[serde(rename = "sessionID")]
+    session_id: String,
+    written: usize,
+    deleted: usize,
+}
+
+pub(crate) fn run(context: &Context, args: &LogArgs) -> CommandResult {
+    let time =
+        |text: &Option<String>| text.as_deref().map(|text| parse_time(text, &context.clock)).transpose();
+    let (since, until) = (time(&args.since)?, time(&args.until)?);
+    let store = context.open_store(Stage::Parts, "keeps no history")?;
+    let store = &store.annals;
+    let session = args.session.as_deref().map(|wanted| known_session(context, store, wanted)).transpose()?;
+    let session = session.map(|known| known.id);
+    let query = LogQuery { session: session.clone(), since, until, limit: args.limit, ..LogQuery::default() };
+    let revisions = store.log(&query)?;
+    if context.json {
+        let mut output = context.plain_output();
+        output.json_array(revisions.into_iter().map(to_json))?;
+        output.finish()?;
+        return Ok(Outcome::Done);
+    }
+    let mut output = context.paged_output();
+    print(&mut output, context, store, &revisions, session.as_ref())?;
+    let (is_terminal, paint) = (output.is_terminal, output.paint);
+    let tally = count(revisions.len(), "revision");
+    if is_terminal {
+        output.line(paint.dim(&tally))?;
+    }
+    output.finish()?;
+    if !is_terminal {
+        context.note(&tally);
+    }
+    Ok(Outcome::Done)
+}
+
+fn to_json(revision: Revision) -> RevisionJson {
+    let sessions = revision.touched.iter().filter_map(|touched| {
+        Some(TouchedJson {
+            session_id: touched.session.as_ref()?.to_string(),
+            written: touched.written,
+            deleted: touched.deleted,
+        })
+    });
+    RevisionJson {
+        revision: revision.number,
+        time: revision.time,
+        written: revision.touched.iter().map(|touched| touched.written).sum(),
+        deleted: revision.touched.iter().map(|touched| touched.deleted).sum(),
+        sessions: sessions.collect(),
+        reason: revision.reason,
+        home: revision.home,
+    }
+}
+
+fn print(
+    output: &mut Output,
+    context: &Context,
+    store: &Annals,
+    revisions: &[Revision],
+    session: Option<&SessionId>,
+) -> Result<(), CliError> {
+    let paint = output.paint;
+    let mut titles: HashMap<SessionId, String> = HashMap::new();
+    let sums = |revision: &Revision| {
+        let wanted = revision
+            .touched
+            .iter()
+            .filter(|touched| session.is_none_or(|id| touched.session.as_ref() == Some(id)));
+        wanted.fold((0, 0), |(written, deleted), touched| {
+            (written + touched.written, deleted + touched.deleted)
+        })
+    };
+    let signed = |sign: &str, n: usize| if n > 0 { format!("{sign}{}", grouped(n)) } else { String::new() };
+    let rows: Vec<(String, String, String)> = revisions
+        .iter()
+        .map(|revision| {
+            let (written, deleted) = sums(revision);
+            (revision.number.to_string(), signed("+", written), signed("−", deleted))
+        })
+        .collect();
+    let widest =
+        |column: fn(&(String, String, String)) -> &String| rows.iter().map(|row| width(column(row))).max();
+    let (numbers, plus, minus) = (
+        widest(|row| &row.0).unwrap_or(0),
+        widest(|row| &row.1).unwrap_or(0),
+        widest(|row| &row.2).unwrap_or(0),
+    );
+    for (revision, (number, written, deleted)) in revisions.iter().zip(&rows) {
+        let reason = match &revision.home {
+            Some(home) => format!("{} · {}", one_line(&revision.reason), short_name(home)),
+            None => one_line(&revision.reason),
+        };
+        // Of one session every line would say the same.
+        let about = match session {
+            Some(_) => String::new(),
+            None => about(store, revision, &mut titles)?,
+        };
+        let left = output.width.saturating_sub(numbers + 2 + 16 + 2 + plus + 1 + minus + 2);
+        let reason = cut(&reason, left).into_owned();
+        let about = cut(&about, left.saturating_sub(width(&reason) + 2)).into_owned();
+        output.line(format!(
+            "{}  {}  {} {}  {reason}  {}",
+            paint.id(fit_right(number, numbers)),
+            paint.dim(context.clock.date_time(revision.time)),
+            paint.good(fit_right(written, plus)),
+            paint.bad(fit(deleted, minus)),
+            paint.dim(if width(&about) > 1 { &about } else { "" }),
+        ))?;
+    }
+    Ok(())
+}
+
+/// What a revision was about: a session by its title, or how many there were.
+fn about(
+    store: &Annals,
+    revision: &Revision,
+    titles: &mut HashMap<SessionId, String>,
+) -> Result<String, CliError> {
+    let touched: Vec<&SessionId> =
+        revision.touched.iter().filter_map(|touched| touched.session.as_ref()).collect();
+    match touched[..] {
+        [] => Ok("projects".to_owned()),
+        [one] => {
+            if let Some(known) = titles.get(one) {
+                return Ok(known.clone());
+            }
+            let named = match store.session(one)? {
+                Some(record) => title(&record),
+                None => one.to_string(),
+            };
+            titles.insert(one.clone(), named.clone());
+            Ok(named)
+        }
+        _ => Ok(count(touched.len(), "session")),
+    }
+}
+
+/// The name of a home, short: the user has few of them.
+fn short_name(home: &str) -> String {
+    let path = std::path::Path::new(home);
+    let name = path.file_name().map(|name| one_line(&name.to_string_lossy())).unwrap_or_default();
+    let is_database = path.extension().is_some_and(|extension| extension == "db");
+    if is_database { name } else { format!("{name}/") }
+}

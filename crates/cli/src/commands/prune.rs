@@ -1,0 +1,123 @@
+//! `annals prune`
+
+use annals::home::Read;
+use annals::home::annals::{Annals, Pruned};
+use annals::model::id::SessionId;
+use annals::sync::Stage;
+use serde::Serialize;
+
+use crate::confirm::agreed;
+use crate::context::Context;
+use crate::error::{CommandResult, Outcome};
+use crate::moment::{known_session, title};
+use crate::text::{bytes, count, cut, fit_right, grouped};
+use crate::time_arg::parse_time;
+
+/// Give up old history, to save room
+///
+/// Texts that documents had before they were changed or deleted are given up if they were replaced before the time given.
+/// What is there now stays. Without sessions it is the history of all that sync brought; what was changed in the store itself
+/// is pruned only by name. Revisions stay in the log. It cannot be undone.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  annals prune --older-than 1y --dry-run
+  annals prune --older-than 90d --yes
+  annals prune --older-than today last")]
+pub(crate) struct PruneArgs {
+    /// Only of these sessions: ids, beginnings of ids, `last`, or pieces of titles
+    #[arg(value_name = "SESSION")]
+    sessions: Vec<String>,
+    /// Only what was replaced before this time: 90d, 1y, 2026-02-01
+    #[arg(long, value_name = "TIME", required = true)]
+    older_than: String,
+    /// Only show what would go
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct PrunedJson {
+    states: usize,
+    bytes: u64,
+    sessions: Vec<SessionJson>,
+    pruned: bool,
+}
+
+#[derive(Serialize)]
+struct SessionJson {
+    #[serde(rename = "sessionID")]
+    session_id: Option<String>,
+    states: usize,
+    bytes: u64,
+}
+
+/// So many sessions are named.
+const SHOWN: usize = 10;
+
+pub(crate) fn run(context: &Context, args: &PruneArgs) -> CommandResult {
+    let older_than = parse_time(&args.older_than, &context.clock)?;
+    let store = context.open_store(Stage::Messages, "keeps no history")?.annals;
+    let sessions: Vec<SessionId> = args
+        .sessions
+        .iter()
+        .map(|wanted| known_session(context, &store, wanted).map(|known| known.id))
+        .collect::<Result<_, _>>()?;
+    let sessions = Some(&sessions[..]).filter(|sessions| !sessions.is_empty());
+    let plan = store.prune(older_than, sessions, true)?;
+    if !context.json {
+        describe(context, &store, &plan);
+    }
+    let is_done =
+        plan.states() > 0 && !args.dry_run && agreed(context, args.yes, "Give up these texts for good?")?;
+    let pruned = if is_done { store.prune(older_than, sessions, false)? } else { plan };
+    if context.json {
+        let mut output = context.plain_output();
+        output.json(&to_json(&pruned, is_done))?;
+        output.finish()?;
+    } else if is_done {
+        context.note(&format!("gave up {}, {}", count(pruned.states(), "text"), bytes(pruned.bytes())));
+    } else {
+        context.note("nothing was given up");
+    }
+    Ok(Outcome::Done)
+}
+
+fn to_json(pruned: &Pruned, is_done: bool) -> PrunedJson {
+    let sessions = pruned.sessions.iter().map(|session| SessionJson {
+        session_id: session.session.as_ref().map(ToString::to_string),
+        states: session.states,
+        bytes: session.bytes,
+    });
+    PrunedJson {
+        states: pruned.states(),
+        bytes: pruned.bytes(),
+        sessions: sessions.collect(),
+        pruned: is_done,
+    }
+}
+
+fn describe(context: &Context, store: &Annals, plan: &Pruned) {
+    for row in plan.sessions.iter().take(SHOWN) {
+        let named = match &row.session {
+            None => "projects".to_owned(),
+            Some(id) => match store.session(id) {
+                Ok(Some(record)) => format!("{id}  {}", title(&record)),
+                _ => format!("{id}  (deleted)"),
+            },
+        };
+        context.note(&format!(
+            "{}  {}  {}",
+            fit_right(&count(row.states, "text"), 12),
+            fit_right(&bytes(row.bytes), 9),
+            cut(&named, 80 - 12 - 2 - 9 - 2)
+        ));
+    }
+    if plan.sessions.len() > SHOWN {
+        context.note(&format!("… and {} more sessions", grouped(plan.sessions.len() - SHOWN)));
+    }
+    context.note(&format!("{} of the past, {}", count(plan.states(), "text"), bytes(plan.bytes())));
+}

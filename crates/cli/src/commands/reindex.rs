@@ -1,0 +1,47 @@
+//! `annals reindex`
+
+use annals::home::Read;
+use annals::query::SessionQuery;
+use annals::sync::Stage;
+use serde::Serialize;
+
+use crate::commands::sync::IndexJson;
+use crate::context::Context;
+use crate::error::{CommandResult, Outcome};
+use crate::text::count;
+
+/// Make anew what is derived from documents: numbers of sessions, and the text index
+///
+/// Documents and history are not touched. There is no need for it unless a list or a search gives wrong answers.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  annals reindex")]
+pub(crate) struct ReindexArgs {}
+
+#[derive(Serialize)]
+struct ReindexedJson {
+    sessions: usize,
+    index: IndexJson,
+}
+
+pub(crate) fn run(context: &Context, _args: &ReindexArgs) -> CommandResult {
+    let store = context.open_store(Stage::Parts, "derives nothing")?.annals;
+    store.rederive()?;
+    let progress = context.progress(0, "indexing documents");
+    let indexed = store.reindex_text(&|done, total| progress.reach(done, total))?;
+    drop(progress);
+    let sessions = store.sessions(&SessionQuery::default())?.value.len();
+    if context.json {
+        let mut output = context.plain_output();
+        output.json(&ReindexedJson { sessions, index: indexed.into() })?;
+        output.finish()?;
+    } else {
+        context.note(&format!(
+            "{} counted anew, {} indexed anew",
+            count(sessions, "session"),
+            count(indexed.documents, "document")
+        ));
+    }
+    Ok(Outcome::Done)
+}

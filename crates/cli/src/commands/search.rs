@@ -1,0 +1,449 @@
+//! `annals search`
+
+use annals::home::annals::Annals;
+use annals::model::search::query::{Field, Filter, Query, parse};
+use annals::model::search::snippet::Snippet;
+use annals::query::SessionQuery;
+use annals::search::{Hit, Hits, Request, Wanted};
+use serde::Serialize;
+
+use crate::args::Filters;
+use crate::context::Context;
+use crate::error::{CliError, CommandResult, Outcome};
+use crate::output::{Output, Painter};
+use crate::short_id::ShortIds;
+use crate::text::{count, cut, grouped, harmless, one_line, width, wrap};
+use crate::time_arg::parse_time;
+
+/// Find what was said: words, phrases, or any text
+///
+/// Answers from the text index, the best hits first. Words are found whatever their case, also as pieces of names such as
+/// `getUserName` or `src/main.rs`. With `--substring` or `--regex` every document is read instead, and the latest hits come
+/// first.
+///
+///   parse error            both words, anywhere in the text
+///   \"parse error\"          side by side
+///   pars*                  words that begin so
+///   parse OR lex           either
+///   parse -test            without the second; also NOT test
+///   (parse OR lex) error   grouped
+///   tool:bash role:user type:reasoning agent:build model:gpt
+///   project:. dir:/path since:7d until:2026-01-01
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+#[command(after_help = "\
+Examples:
+  annals search empty cart
+  annals search '\"empty cart\" -test since:7d'
+  annals search timeout --tool bash --project .
+  annals search --regex 'TODO\\(\\w+\\)' --role assistant
+  annals search --substring '0x1f' --json | jq -r '.[].snippet'")]
+pub(crate) struct SearchArgs {
+    /// What to search for; quote it for the shell if it has `\"`, `*`, `(` or a word that begins with `-`
+    #[arg(required = true, value_name = "QUERY")]
+    query: Vec<String>,
+    #[command(flatten)]
+    filters: Filters,
+    /// Only what was said by: `user` or `assistant`
+    #[arg(long, value_name = "ROLE")]
+    role: Option<String>,
+    /// Only calls of this tool
+    #[arg(long, value_name = "TOOL")]
+    tool: Option<String>,
+    /// Only parts of this type: text, reasoning, tool, file, …; `title` for titles of sessions
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<String>,
+    /// The query is a regular expression
+    #[arg(long, conflicts_with = "substring")]
+    regex: bool,
+    /// The query is a text as it stands
+    #[arg(long)]
+    substring: bool,
+    /// Upper and lower case are the same, with `--regex` and `--substring`; for words they always are
+    #[arg(short, long)]
+    ignore_case: bool,
+    /// Show so many hits at most
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// Leave out the first so many
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    offset: usize,
+}
+
+#[derive(Serialize)]
+struct HitJson<'a> {
+    #[serde(rename = "sessionID")]
+    session_id: &'a str,
+    #[serde(rename = "messageID")]
+    message_id: Option<&'a str>,
+    #[serde(rename = "partID")]
+    part_id: Option<&'a str>,
+    title: &'a str,
+    role: Option<&'a str>,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    tool: Option<&'a str>,
+    time: Option<i64>,
+    score: f32,
+    snippet: &'a str,
+    highlights: Vec<[usize; 2]>,
+}
+
+/// Characters of a snippet on the screen, in lines of 76.
+const SNIPPET: usize = 150;
+const SNIPPET_JSON: usize = 240;
+
+pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
+    let text = args.query.join(" ");
+    // What cannot be asked is said before anything is opened.
+    let query = match args.regex || args.substring {
+        true => None,
+        false => Some(parse(&text).map_err(|error| at_place(&text, error.at, &error.to_string()))?),
+    };
+    let (store, _passing) = context.open_searchable()?;
+    let store = &store.annals;
+    if query.is_some() && !store.is_read_only() {
+        context.update_index(store)?;
+    }
+    let request = request(context, args, store, query, text)?;
+    let hits = store.search(&request)?;
+    if context.json {
+        let mut output = context.plain_output();
+        output.json_array(hits.hits.iter().map(to_json))?;
+        output.finish()?;
+        return Ok(Outcome::Done);
+    }
+    print(context, args, store, &hits)?;
+    Ok(Outcome::Done)
+}
+
+fn request(
+    context: &Context,
+    args: &SearchArgs,
+    store: &Annals,
+    query: Option<Query>,
+    text: String,
+) -> Result<Request, CliError> {
+    let time =
+        |text: &Option<String>| text.as_deref().map(|text| parse_time(text, &context.clock)).transpose();
+    let named = [
+        (Field::Role, &args.role),
+        (Field::Tool, &args.tool),
+        (Field::Type, &args.kind),
+        (Field::Agent, &args.filters.agent),
+        (Field::Model, &args.filters.model),
+    ];
+    let filters = named
+        .into_iter()
+        .filter_map(|(field, value)| Some(Filter { field, value: value.clone()? }))
+        .collect();
+    // Times are about what was said, not about when its session was last used.
+    let mut narrowed = Filters {
+        project: args.filters.project.clone(),
+        dir: args.filters.dir.clone(),
+        roots: args.filters.roots,
+        archived: args.filters.archived,
+        ..Filters::default()
+    };
+    let (mut since, mut until) = (time(&args.filters.since)?, time(&args.filters.until)?);
+    let wanted = match query {
+        Some(query) => {
+            let (query, places) = split(query)?;
+            for Filter { field, value } in places {
+                let twice = || CliError::usage(format!("{} is given more than once", field.name()));
+                match field {
+                    Field::Project if narrowed.project.is_some() => return Err(twice()),
+                    Field::Project => narrowed.project = Some(value),
+                    Field::Directory if narrowed.dir.is_some() => return Err(twice()),
+                    Field::Directory => narrowed.dir = Some(value),
+                    Field::Since => since = since.max(Some(parse_time(&value, &context.clock)?)),
+                    _ => {
+                        let value = parse_time(&value, &context.clock)?;
+                        until = Some(until.map_or(value, |until| until.min(value)));
+                    }
+                }
+            }
+            Wanted::Words(query)
+        }
+        None if args.regex => Wanted::Regex { pattern: text, ignore_case: args.ignore_case },
+        None => Wanted::Substring { text, ignore_case: args.ignore_case },
+    };
+    let sessions: SessionQuery = context.query(store, &narrowed)?;
+    Ok(Request {
+        wanted,
+        sessions,
+        since,
+        until,
+        filters,
+        offset: args.offset,
+        limit: args.limit,
+        now: context.clock.now,
+        snippet_width: if context.json { SNIPPET_JSON } else { SNIPPET },
+    })
+}
+
+/// Takes out of a query what is about sessions and times: the index does not know it.
+fn split(query: Query) -> Result<(Query, Vec<Filter>), CliError> {
+    let items = match query {
+        Query::All(items) => items,
+        other => vec![other],
+    };
+    let mut rest = Vec::new();
+    let mut places = Vec::new();
+    for item in items {
+        match item {
+            Query::Filter(filter) if is_place(filter.field) => places.push(filter),
+            other => {
+                if let Some(filter) = nested(&other) {
+                    let name = filter.field.name();
+                    return Err(CliError::usage(format!("`{name}:` cannot stand in OR, NOT or parentheses"))
+                        .hint(format!(
+                            "put `{name}:{}` beside them: it narrows the whole search",
+                            filter.value
+                        )));
+                }
+                rest.push(other);
+            }
+        }
+    }
+    let is_negative = |item: &Query| matches!(item, Query::Not(_));
+    match rest.len() {
+        0 => Err(CliError::usage("nothing to search for: add a word")
+            .hint("`annals list` shows sessions by project, directory and time")),
+        _ if rest.iter().all(is_negative) => {
+            Err(CliError::usage("only exclusions: add a word that must occur"))
+        }
+        1 => Ok((rest.remove(0), places)),
+        _ => Ok((Query::All(rest), places)),
+    }
+}
+
+fn is_place(field: Field) -> bool {
+    matches!(field, Field::Project | Field::Directory | Field::Since | Field::Until)
+}
+
+fn nested(query: &Query) -> Option<&Filter> {
+    match query {
+        Query::All(items) | Query::Any(items) => items.iter().find_map(nested),
+        Query::Not(item) => nested(item),
+        Query::Filter(filter) if is_place(filter.field) => Some(filter),
+        Query::Filter(_) | Query::Words(_) => None,
+    }
+}
+
+/// What is wrong with a query, with a caret under the place.
+fn at_place(query: &str, at: usize, what: &str) -> CliError {
+    let mut error = CliError::usage(what);
+    let (before, after) = query.split_at(query.floor_char_boundary(at));
+    let (mut before, after) = (one_column(before), one_column(after));
+    // Of a long query only the surroundings.
+    while width(&before) > 40 {
+        before = format!("…{}", before.chars().skip(8).collect::<String>());
+    }
+    error.details.push(cut(&format!("{before}{after}"), 76).into_owned());
+    error.details.push(format!("{}^", " ".repeat(width(&before))));
+    error.hint("`annals search --help` shows what a query can be")
+}
+
+/// A text in one line of as many characters.
+fn one_column(text: &str) -> String {
+    harmless(text).replace('\n', " ")
+}
+
+fn to_json(hit: &Hit) -> HitJson<'_> {
+    let characters = |at: usize| hit.snippet.text.get(..at).map_or(0, |before| before.chars().count());
+    HitJson {
+        session_id: hit.session.as_str(),
+        message_id: hit.message.as_ref().map(|id| id.as_str()),
+        part_id: hit.part.as_ref().map(|id| id.as_str()),
+        title: &hit.title,
+        role: hit.role.as_deref(),
+        kind: &hit.kind,
+        tool: hit.tool.as_deref(),
+        time: hit.time,
+        score: hit.score,
+        snippet: &hit.snippet.text,
+        highlights: hit
+            .snippet
+            .highlights
+            .iter()
+            .map(|at| [characters(at.start), characters(at.end)])
+            .collect(),
+    }
+}
+
+fn print(context: &Context, args: &SearchArgs, store: &Annals, hits: &Hits) -> Result<(), CliError> {
+    if hits.hits.is_empty() {
+        let note = match hits.total {
+            0 => "no hits".to_owned(),
+            total => format!("no more hits: there are {}", grouped(total)),
+        };
+        context.note(&note);
+        return Ok(());
+    }
+    let short_ids = ShortIds::of(&context.sessions(store, &SessionQuery::default())?.value);
+    let mut output = context.paged_output();
+    let paint = output.paint;
+    // Hits of one session stand together, where the best of them is.
+    let mut groups: Vec<(&Hit, Vec<&Hit>)> = Vec::new();
+    for hit in &hits.hits {
+        match groups.iter_mut().find(|(first, _)| first.session == hit.session) {
+            Some((_, group)) => group.push(hit),
+            None => groups.push((hit, vec![hit])),
+        }
+    }
+    for (n, (first, group)) in groups.iter().enumerate() {
+        if n > 0 {
+            output.line("")?;
+        }
+        let id = short_ids.shorten(first.session.as_str());
+        let columns = output.width.saturating_sub(width(id) + 2);
+        // A hit in the title is shown in the title.
+        let (titles, others): (Vec<&Hit>, Vec<&Hit>) = group.iter().partition(|hit| hit.message.is_none());
+        let title = match titles.first() {
+            Some(hit) => marked(&hit.snippet, columns, paint).into_iter().next().unwrap_or_default(),
+            None => paint.bold(cut(&one_line(&first.title), columns)),
+        };
+        output.line(format!("{}  {title}", paint.id(id)))?;
+        if others.is_empty() {
+            output.line(format!("    {}", paint.code(format!("annals show {id}"))))?;
+        }
+        for hit in others {
+            print_hit(&mut output, context, hit, id)?;
+        }
+    }
+    let from = if args.offset > 0 { format!("from {}, ", grouped(args.offset + 1)) } else { String::new() };
+    let tally = format!("{from}{} of {}", grouped(hits.hits.len()), count(hits.total, "hit"));
+    let is_terminal = output.is_terminal;
+    if is_terminal {
+        output.line("")?;
+        output.line(paint.dim(&tally))?;
+    }
+    output.finish()?;
+    if !is_terminal {
+        context.note(&tally);
+    }
+    if hits.unindexed > 0 {
+        context.note(&format!("{} are not in the text index yet", count(hits.unindexed, "document")));
+    }
+    Ok(())
+}
+
+fn print_hit(output: &mut Output, context: &Context, hit: &Hit, id: &str) -> std::io::Result<()> {
+    let paint = output.paint;
+    let mut facts = Vec::new();
+    facts.extend(
+        hit.role.as_deref().map(|role| if role == "user" { "you".to_owned() } else { one_line(role) }),
+    );
+    facts.extend(match &hit.tool {
+        Some(tool) => Some(one_line(tool)),
+        None if hit.kind == "text" => None,
+        None => Some(one_line(&hit.kind)),
+    });
+    facts.extend(hit.time.map(|time| context.clock.date_time(time)));
+    output.line(format!("  {}", paint.dim(cut(&facts.join(" · "), output.width.saturating_sub(2)))))?;
+    for line in marked(&hit.snippet, output.width.saturating_sub(4), paint) {
+        output.line(format!("    {line}"))?;
+    }
+    // Time and counter of an id tell it from all others of a session.
+    let message = hit.message.as_ref().map(|message| message.as_str()).unwrap_or_default();
+    let command = format!("annals show {id} --message {}", message.get(..16).unwrap_or(message));
+    output.line(format!("    {}", paint.code(command)))
+}
+
+/// The lines of a snippet, with what was found set off where there is colour.
+fn marked(snippet: &Snippet, columns: usize, paint: Painter) -> Vec<String> {
+    // The marks travel through wrapping as characters that take no room, and that no harmless text has.
+    const OPEN: char = '\u{200e}';
+    const CLOSE: char = '\u{200f}';
+    let mut text = String::new();
+    let mut at = 0;
+    if snippet.is_cut_before {
+        text.push('…');
+    }
+    for range in &snippet.highlights {
+        let (Some(before), Some(found)) =
+            (snippet.text.get(at..range.start), snippet.text.get(range.clone()))
+        else {
+            continue;
+        };
+        text.push_str(&one_column(before));
+        text.push(OPEN);
+        text.push_str(&one_column(found));
+        text.push(CLOSE);
+        at = range.end;
+    }
+    text.push_str(&one_column(snippet.text.get(at..).unwrap_or_default()));
+    if snippet.is_cut_after {
+        text.push('…');
+    }
+    let mut is_open = false;
+    wrap(&text, columns)
+        .into_iter()
+        .map(|line| {
+            let mut shown = String::new();
+            for piece in line.split_inclusive([OPEN, CLOSE]) {
+                let plain = piece.trim_end_matches([OPEN, CLOSE]);
+                shown.push_str(&if is_open { paint.found(plain) } else { plain.to_owned() });
+                is_open = match piece.chars().next_back() {
+                    Some(OPEN) => true,
+                    Some(CLOSE) => false,
+                    _ => is_open,
+                };
+            }
+            shown
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_marked_across_lines() {
+        let text = "one two three four five six".to_owned();
+        let snippet = Snippet {
+            highlights: vec![4..7, 14..23],
+            is_cut_before: true,
+            is_cut_after: false,
+            text,
+            ..Snippet::default()
+        };
+        let plain = marked(&snippet, 20, Painter { color: false });
+        assert_eq!(plain, ["…one two three four", "five six"]);
+        let paint = Painter { color: true };
+        assert_eq!(
+            marked(&snippet, 20, paint),
+            [
+                format!("…one {} three {}", paint.found("two"), paint.found("four")),
+                format!("{} six", paint.found("five"))
+            ]
+        );
+    }
+
+    #[test]
+    fn a_caret_is_under_the_place() {
+        let error = at_place("日本 \"open", 7, "a quotation mark is not closed");
+        assert_eq!(error.details, ["日本 \"open", "     ^"]);
+        let long = format!("{} (", "word ".repeat(40));
+        let error = at_place(&long, long.len() - 1, "unbalanced");
+        assert_eq!(error.details[0].find('('), error.details[1].find('^').map(|at| at + '…'.len_utf8() - 1));
+    }
+
+    #[test]
+    fn places_and_times_are_taken_out_of_a_query() {
+        let check = |text: &str| {
+            let split = split(parse(text).unwrap());
+            split.map(|(query, places)| (query.to_string(), places.len())).map_err(|error| error.message)
+        };
+        assert_eq!(check("cart since:7d project:shop"), Ok(("cart".to_owned(), 2)));
+        assert_eq!(check("role:user until:1d"), Ok(("role:user".to_owned(), 1)));
+        assert_eq!(check("a b -c dir:/x"), Ok(("a b -c".to_owned(), 1)));
+        assert_eq!(check("since:7d").unwrap_err(), "nothing to search for: add a word");
+        assert_eq!(check("since:7d -c").unwrap_err(), "only exclusions: add a word that must occur");
+        for nested in ["cart OR since:7d", "cart -project:x", "a (b OR (c dir:/x))"] {
+            assert!(check(nested).unwrap_err().contains("cannot stand in OR, NOT"), "{nested}");
+        }
+    }
+}

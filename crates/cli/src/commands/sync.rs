@@ -1,0 +1,138 @@
+//! `annals sync`
+
+use annals::search::Indexed;
+use annals::sync::Account;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::error::{CommandResult, Outcome, report_quarantine};
+use crate::text::{count, grouped, one_line};
+
+/// Bring the store up to date with OpenCode's homes now
+///
+/// Every command does this by itself before it answers, as far as it needs; this does all of it, with the text index. What a
+/// home has deleted or rewritten since stays in the store as history. With `--home` it takes that home over into the store,
+/// an old copy for instance.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  annals sync
+  annals sync --full                look at every document, whatever its file's time says
+  annals sync --home /mnt/old/opencode")]
+pub(crate) struct SyncArgs {
+    /// Look at every document, also of sessions that seem unchanged
+    #[arg(long)]
+    full: bool,
+    /// Also take over what OpenCode's own log of changes tells about earlier times
+    #[arg(long)]
+    events: bool,
+    /// Leave the text index as it is
+    #[arg(long)]
+    no_index: bool,
+}
+
+#[derive(Serialize)]
+struct AccountJson {
+    store: String,
+    sessions: usize,
+    looked: usize,
+    new: usize,
+    changed: usize,
+    gone: Vec<String>,
+    forgotten: usize,
+    seen: usize,
+    imported: usize,
+    unchanged: usize,
+    quarantined: usize,
+    deleted: usize,
+    recorded: usize,
+    index: Option<IndexJson>,
+    failed: Vec<String>,
+    problems: Vec<String>,
+}
+
+/// What was done to the text index.
+#[derive(Serialize)]
+pub(crate) struct IndexJson {
+    documents: usize,
+    revision: i64,
+}
+
+impl From<Indexed> for IndexJson {
+    fn from(Indexed { documents, revision }: Indexed) -> IndexJson {
+        IndexJson { documents, revision }
+    }
+}
+
+pub(crate) fn run(context: &Context, args: &SyncArgs) -> CommandResult {
+    let (store, account) = context.sync_now(args.full, args.events)?;
+    let indexed = if args.no_index { None } else { Some(context.update_index(&store)?) };
+    if context.json {
+        let mut output = context.plain_output();
+        output.json(&AccountJson {
+            store: store.path().display().to_string(),
+            sessions: account.sessions,
+            looked: account.looked,
+            new: account.new,
+            changed: account.changed,
+            gone: account.gone.iter().map(ToString::to_string).collect(),
+            forgotten: account.forgotten,
+            seen: account.seen,
+            imported: account.imported,
+            unchanged: account.unchanged,
+            quarantined: account.quarantined.len(),
+            deleted: account.deleted,
+            recorded: account.recorded,
+            index: indexed.map(IndexJson::from),
+            failed: account.failed.iter().map(|failed| one_line(failed)).collect(),
+            problems: account.quarantined.iter().map(|problem| one_line(&problem.to_string())).collect(),
+        })?;
+        output.finish()?;
+    } else {
+        for line in lines(&account) {
+            context.note(&line);
+        }
+        if let Some(indexed) = indexed.filter(|indexed| indexed.documents > 0) {
+            context.note(&format!("{} added to the text index", count(indexed.documents, "document")));
+        }
+    }
+    let outcome = report_quarantine(&account.quarantined, context.stderr_paint());
+    Ok(if account.failed.is_empty() { outcome } else { Outcome::WithProblems })
+}
+
+/// The account, a line for each thing that is worth one.
+fn lines(account: &Account) -> Vec<String> {
+    let mut lines = vec![
+        format!(
+            "{}: {} new, {} changed, {} gone",
+            count(account.sessions, "session"),
+            grouped(account.new),
+            grouped(account.changed),
+            grouped(account.gone.len()),
+        ),
+        format!(
+            "{} looked at: {} imported, {} unchanged, {} quarantined",
+            count(account.seen, "document"),
+            grouped(account.imported),
+            grouped(account.unchanged),
+            grouped(account.quarantined.len()),
+        ),
+    ];
+    if account.deleted > 0 {
+        lines.push(format!(
+            "{} deleted in a home; the store has their last state",
+            count(account.deleted, "document")
+        ));
+    }
+    if account.recorded > 0 {
+        lines.push(format!(
+            "{} taken from OpenCode's log of changes",
+            count(account.recorded, "earlier state")
+        ));
+    }
+    if account.forgotten > 0 {
+        lines
+            .push(format!("{} left alone, because they were forgotten", count(account.forgotten, "session")));
+    }
+    lines
+}

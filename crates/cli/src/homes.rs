@@ -1,0 +1,618 @@
+//! What a command works on: the user's store, kept up to date with OpenCode's homes, or the homes that `--home` names.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use annals::history::At;
+use annals::home::annals::{Annals, OpenAnnalsError};
+use annals::home::opencode_db::Generation;
+use annals::home::{Read, SessionRecord, Several, Write};
+use annals::open::{self, Discovered};
+use annals::query::SessionQuery;
+use annals::search::Indexed;
+use annals::sync::source::Source;
+use annals::sync::{self, Account, Options, Stage, SyncError};
+
+use crate::context::{Context, now};
+use crate::error::CliError;
+use crate::moment::{open_at, session_then};
+use crate::progress::Progress;
+use crate::text::{count, grouped, one_line};
+
+/// What a command reads.
+pub(crate) enum Homes {
+    /// A store.
+    Store(Store),
+    /// Homes as they are.
+    Direct(Vec<Box<dyn Write>>),
+}
+
+/// A store, and what it is kept up to date with.
+pub(crate) struct Store {
+    pub(crate) annals: Annals,
+    /// The homes of OpenCode it follows.
+    sources: Vec<PathBuf>,
+    /// Whether it was named with `--home`, and so is worked on for itself.
+    pub(crate) is_named: bool,
+    pub(crate) freshness: Freshness,
+}
+
+/// How far a store can be trusted to know what its homes know.
+pub(crate) enum Freshness {
+    /// It was just brought up to date.
+    Synced,
+    /// It was named itself, or the user wants no sync, or there is nothing to sync with.
+    Left,
+    /// It cannot be written to.
+    ReadOnly,
+    /// Bringing it up to date failed.
+    Failed(SyncError),
+}
+
+/// Why the user's store is of no use.
+enum Unusable {
+    Open(OpenAnnalsError),
+    Sync(SyncError),
+    /// It cannot be written to, and there is nothing in it.
+    Empty(String),
+    /// Nothing to read at all: neither a home nor a store.
+    Nothing(CliError),
+}
+
+impl From<Unusable> for CliError {
+    fn from(unusable: Unusable) -> CliError {
+        match unusable {
+            Unusable::Open(error) => error.into(),
+            Unusable::Sync(error) => error.into(),
+            Unusable::Empty(path) => CliError::new(format!("the store {path} cannot be written to"))
+                .hint("`--store PATH` keeps one elsewhere"),
+            Unusable::Nothing(error) => error,
+        }
+    }
+}
+
+/// The homes of OpenCode that the user has.
+struct Found {
+    paths: Vec<PathBuf>,
+    sources: Vec<Box<dyn Source>>,
+    /// Why those are not among the sources that could not be opened.
+    refused: Option<CliError>,
+}
+
+impl Context {
+    /// What a command that reads works on. Where the store cannot be used, OpenCode's homes are read as they are.
+    pub(crate) fn open(&self, stage: Stage) -> Result<Homes, CliError> {
+        if !self.homes.is_empty() {
+            return self.open_named();
+        }
+        let found = self.find_homes();
+        let store = match self.open_user_store(&found, stage) {
+            Ok(Store { freshness: Freshness::Failed(error), .. }) => Err(Unusable::Sync(error)),
+            other => other,
+        };
+        match store {
+            Ok(store) => Ok(Homes::Store(store)),
+            Err(Unusable::Nothing(error)) => Err(error),
+            // Who names a store wants that one, and not an answer from elsewhere.
+            Err(Unusable::Open(error @ OpenAnnalsError::NotAStore { .. })) if self.store.is_named => {
+                Err(error.into())
+            }
+            Err(unusable) if found.paths.is_empty() => Err(unusable.into()),
+            Err(unusable) => {
+                self.warn_of(unusable.into(), "OpenCode's homes are read as they are");
+                self.open_found().map(Homes::Direct)
+            }
+        }
+    }
+
+    /// What a command that reads works on; for a moment of the past, the store.
+    pub(crate) fn open_for(&self, stage: Stage, moment: Option<At>) -> Result<Homes, CliError> {
+        match moment {
+            Some(_) => self.open_store(stage, "keeps no history").map(Homes::Store),
+            None => self.open(stage),
+        }
+    }
+
+    /// The store, for commands that cannot do without. `what` is what OpenCode's homes do not have.
+    pub(crate) fn open_store(&self, stage: Stage, what: &str) -> Result<Store, CliError> {
+        match &self.homes[..] {
+            [] => {
+                let store = self.open_user_store(&self.find_homes(), stage)?;
+                let Freshness::Failed(error) = store.freshness else { return Ok(store) };
+                self.warn_of(error.into(), "what is new in OpenCode is not shown");
+                Ok(Store { freshness: Freshness::Left, ..store })
+            }
+            [url] => self.open_named_store(url)?.ok_or_else(|| {
+                CliError::new(format!("{url} {what}"))
+                    .hint("annals' own store does: leave `--home` out, or give it the path of an `annals.db`")
+            }),
+            _ => Err(CliError::usage("this command works on one store; give `--home` once")),
+        }
+    }
+
+    /// A store for searching: the user's, the one that `--home` names, or a passing one made of the homes it names.
+    pub(crate) fn open_searchable(&self) -> Result<(Store, Option<tempfile::TempDir>), CliError> {
+        if let [] | [_] = self.homes[..]
+            && self.homes.first().is_none_or(|url| self.names_store(url))
+        {
+            return Ok((self.open_store(Stage::Parts, "cannot be searched")?, None));
+        }
+        let mut sources = Vec::new();
+        for url in &self.homes {
+            sources.extend(open_sources(url)?);
+        }
+        let failed = |error: std::io::Error| CliError::new(format!("cannot make a directory: {error}"));
+        let directory = tempfile::Builder::new().prefix("annals-").tempdir().map_err(failed)?;
+        let path = directory.path().join("annals.db");
+        self.note_verbose(&format!("searching through a passing store, {}", path.display()));
+        let annals = Annals::open_or_create(&path)?.with_clock(now);
+        let options = Options { stage: Stage::Parts, full: false, events: false };
+        self.sync(&annals, &sources, options)?;
+        let freshness = Freshness::Synced;
+        Ok((Store { annals, sources: Vec::new(), is_named: true, freshness }, Some(directory)))
+    }
+
+    /// Takes the homes that `--home` names, or else the user's, over into the user's store.
+    pub(crate) fn sync_now(&self, full: bool, events: bool) -> Result<(Annals, Account), CliError> {
+        let sources: Vec<Box<dyn Source>> = match &self.homes[..] {
+            [] => {
+                let found = self.find_homes();
+                if let (true, Some(refused)) = (found.sources.is_empty(), found.refused) {
+                    return Err(refused);
+                }
+                found.sources
+            }
+            named => {
+                let mut sources = Vec::new();
+                for url in named {
+                    if self.names_store(url) {
+                        let error = CliError::usage(format!("{url} is a store, which no store follows"));
+                        return Err(
+                            error.hint("`--home` names what to take over, `--store` where to keep it")
+                        );
+                    }
+                    sources.extend(open_sources(url)?);
+                }
+                sources
+            }
+        };
+        let annals = Annals::open_or_create(&self.store_path()?)?.with_clock(now);
+        let account = self.sync(&annals, &sources, Options { stage: Stage::Parts, full, events })?;
+        Ok((annals, account))
+    }
+
+    /// Brings the text index of a store up to date.
+    pub(crate) fn update_index(&self, store: &Annals) -> Result<Indexed, CliError> {
+        let progress = self.progress(0, "indexing documents");
+        let indexed = store.update_index(&|done, total| progress.reach(done, total))?;
+        drop(progress);
+        if indexed.documents > 0 {
+            self.note_verbose(&format!("{} added to the text index", count(indexed.documents, "document")));
+        }
+        Ok(indexed)
+    }
+
+    /// Where a store is to be put: over the user's, or over the one that `--home` names.
+    pub(crate) fn store_to_replace(&self) -> Result<PathBuf, CliError> {
+        match &self.homes[..] {
+            [] => self.store_path(),
+            [url] if self.names_store(url) => Ok(self.current_dir.join(open::path_of(url)?)),
+            [url] => Err(CliError::usage(format!("{url} is no store"))),
+            _ => Err(CliError::usage("this command works on one store; give `--home` once")),
+        }
+    }
+
+    /// The homes that `--home` names.
+    fn open_named(&self) -> Result<Homes, CliError> {
+        if let [url] = &self.homes[..]
+            && let Some(store) = self.open_named_store(url)?
+        {
+            return Ok(Homes::Store(store));
+        }
+        self.open_each().map(Homes::Direct)
+    }
+
+    fn open_each(&self) -> Result<Vec<Box<dyn Write>>, CliError> {
+        let mut homes: Vec<Box<dyn Write>> = Vec::new();
+        for url in &self.homes {
+            homes.extend(open::open_all(url)?);
+        }
+        self.note_reading(&homes);
+        Ok(homes)
+    }
+
+    /// The store that a name means; none if it means something else.
+    fn open_named_store(&self, url: &str) -> Result<Option<Store>, CliError> {
+        if !self.names_store(url) {
+            return Ok(None);
+        }
+        let annals = Annals::open(&open::path_of(url)?)?.with_clock(now);
+        self.note_verbose(&format!("reading {}", annals.url()));
+        Ok(Some(Store { annals, sources: Vec::new(), is_named: true, freshness: Freshness::Left }))
+    }
+
+    fn names_store(&self, url: &str) -> bool {
+        open::path_of(url).is_ok_and(|path| open::is_annals(&path))
+    }
+
+    fn store_path(&self) -> Result<PathBuf, CliError> {
+        self.store.path.clone().ok_or_else(|| {
+            CliError::new("neither XDG_DATA_HOME nor HOME is set, so there is no place for a store")
+                .hint("give one with `--store`")
+        })
+    }
+
+    /// The user's store, made if it is the first time, and brought up to date.
+    fn open_user_store(&self, found: &Found, stage: Stage) -> Result<Store, Unusable> {
+        let nothing = || match &found.refused {
+            Some(error) => Unusable::Nothing(error.clone()),
+            None => Unusable::Nothing(self.no_homes()),
+        };
+        let Some(path) = &self.store.path else { return Err(nothing()) };
+        let opened = match found.sources.is_empty() {
+            // For nothing no store is made.
+            true if !path.exists() => {
+                return Err(match self.is_syncing || found.paths.is_empty() {
+                    true => nothing(),
+                    false => Unusable::Nothing(
+                        CliError::new(format!("there is no store at {} yet", path.display()))
+                            .hint("without `--no-sync` it is made"),
+                    ),
+                });
+            }
+            true => Annals::open(path),
+            false => Annals::open_or_create(path),
+        };
+        let annals = opened.map_err(Unusable::Open)?.with_clock(now);
+        let is_empty = || annals.sessions(&SessionQuery::default()).is_ok_and(|found| found.value.is_empty());
+        let freshness = if annals.is_read_only() {
+            if is_empty() {
+                return Err(Unusable::Empty(annals.url()));
+            }
+            if !found.sources.is_empty() {
+                self.warn(&format!(
+                    "{} cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)",
+                    annals.url()
+                ));
+            }
+            Freshness::ReadOnly
+        } else if found.sources.is_empty() {
+            if self.is_syncing && is_empty() {
+                return Err(nothing());
+            }
+            Freshness::Left
+        } else if self.is_syncing {
+            match self.sync(&annals, &found.sources, Options { stage, full: false, events: false }) {
+                Ok(_) => Freshness::Synced,
+                Err(error) => Freshness::Failed(error),
+            }
+        } else {
+            Freshness::Left
+        };
+        Ok(Store { annals, sources: found.paths.clone(), is_named: false, freshness })
+    }
+
+    /// Brings a store up to date and says what came of it.
+    fn sync(
+        &self,
+        store: &Annals,
+        sources: &[Box<dyn Source>],
+        options: Options,
+    ) -> Result<Account, SyncError> {
+        let homes: Vec<&dyn Source> = sources.iter().map(|source| &**source).collect();
+        let progress = SyncProgress(self.progress(0, "syncing sessions"));
+        let account = sync::sync(store, &homes, options, &progress)?;
+        drop(progress);
+        for failed in &account.failed {
+            self.warn(&format!("{}; what was known of it before is shown", one_line(failed)));
+        }
+        self.note_verbose(&format!("store {}: {}", store.url(), in_short(&account)));
+        Ok(account)
+    }
+
+    /// Lets the store know of what a command has changed in a home.
+    pub(crate) fn changed(&self, homes: &Homes) {
+        let Homes::Store(store) = homes else { return };
+        if !self.is_syncing || store.sources.is_empty() || store.annals.is_read_only() {
+            return;
+        }
+        let sources: Vec<Box<dyn Source>> =
+            store.sources.iter().filter_map(|path| open_source(path).ok()).collect();
+        let options = Options { stage: Stage::Messages, full: false, events: false };
+        if let Err(error) = self.sync(&store.annals, &sources, options) {
+            self.warn(&format!(
+                "it is done, but the store does not know yet: {}",
+                one_line(&error.to_string())
+            ));
+        }
+    }
+
+    /// The homes of OpenCode as they are: those that `--home` names, or else the user's. Where there are none, the store.
+    pub(crate) fn open_directly(&self) -> Result<Vec<Box<dyn Write>>, CliError> {
+        match self.homes.is_empty() {
+            false => self.open_each(),
+            true => match self.open_found() {
+                Err(error) if self.found_paths().is_empty() => {
+                    match self.store.path.as_deref().map(Annals::open) {
+                        Some(Ok(store)) => Ok(vec![Box::new(store.with_clock(now))]),
+                        _ => Err(error),
+                    }
+                }
+                homes => homes,
+            },
+        }
+    }
+
+    /// The same, of what a command has changed in a home without having opened the store.
+    pub(crate) fn changed_at(&self, place: &Path) {
+        let is_place =
+            |path: &PathBuf| path == place || path.canonicalize().ok() == place.canonicalize().ok();
+        let store = self.store.path.as_ref().filter(|path| path.exists());
+        if let Some(path) = store
+            && self.found_paths().iter().any(is_place)
+            && let Ok(annals) = Annals::open(path)
+        {
+            let annals = annals.with_clock(now);
+            let store =
+                Store { annals, sources: self.found_paths(), is_named: false, freshness: Freshness::Left };
+            self.changed(&Homes::Store(store));
+        }
+    }
+
+    /// The user's homes as they are: everything in the data directory, and the database that `OPENCODE_DB` names.
+    pub(crate) fn open_found(&self) -> Result<Vec<Box<dyn Write>>, CliError> {
+        let mut homes = Vec::new();
+        let mut refused: Option<CliError> = None;
+        for path in self.found_paths() {
+            match open::open(&path.display().to_string()) {
+                Ok(home) => homes.push(home),
+                // One that cannot be opened does not hide the others. The sync has named it already.
+                Err(error) => refused = refused.or(Some(error.into())),
+            }
+        }
+        match refused {
+            Some(error) if homes.is_empty() => Err(error),
+            None if homes.is_empty() => Err(self.no_homes()),
+            _ => {
+                self.note_reading(&homes);
+                Ok(homes)
+            }
+        }
+    }
+
+    fn find_homes(&self) -> Found {
+        let mut found = Found { paths: self.found_paths(), sources: Vec::new(), refused: None };
+        let wanted = if self.is_syncing { &found.paths[..] } else { &[] };
+        for path in wanted {
+            match open_source(path) {
+                Ok(source) => found.sources.push(source),
+                Err(error) => {
+                    self.warn(&error.message);
+                    found.refused = found.refused.or(Some(error));
+                }
+            }
+        }
+        found
+    }
+
+    fn found_paths(&self) -> Vec<PathBuf> {
+        let Some(data) = &self.data_directory else { return Vec::new() };
+        let Discovered { directory, mut databases } = open::discover(data);
+        if let Some(named) = self.opencode_db.as_deref().map(|named| data.join(named))
+            && named.is_file()
+        {
+            databases.retain(|path| *path != named);
+            databases.insert(0, named);
+        }
+        databases.into_iter().chain(directory).collect()
+    }
+
+    fn no_homes(&self) -> CliError {
+        match &self.data_directory {
+            Some(data) => CliError::new(format!("no OpenCode sessions in {}", data.display()))
+                .hint("`--home PATH` names another place; `annals demo` shows annals on a sample"),
+            None => CliError::new(
+                "neither XDG_DATA_HOME nor HOME is set, so OpenCode's directory cannot be found",
+            )
+            .hint("give it with `--home`"),
+        }
+    }
+
+    /// Where new sessions go: of a data directory with a database to the database, for that is what its OpenCode reads.
+    /// Where there is no OpenCode, to the store.
+    pub(crate) fn target(&self) -> Result<Target, CliError> {
+        let path = match &self.homes[..] {
+            [] => match &self.data_directory {
+                Some(data) if !self.found_paths().is_empty() => data.display().to_string(),
+                _ => return Ok(Target::Store(self.store_path()?)),
+            },
+            [one] => one.clone(),
+            _ => return Err(CliError::usage("this command works on one home; give `--home` once")),
+        };
+        match open::discover(&open::path_of(&path)?).databases.first() {
+            Some(database) => Ok(Target::Home(database.display().to_string())),
+            None => Ok(Target::Home(path)),
+        }
+    }
+
+    /// What went wrong, what is done instead, and what to do about it, in one line.
+    fn warn_of(&self, error: CliError, instead: &str) {
+        let hint = error.hints.first().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        self.warn(&format!("{}; {instead}{hint}", one_line(&error.message)));
+    }
+
+    fn note_reading(&self, homes: &[Box<dyn Write>]) {
+        for home in homes {
+            self.note_verbose(&format!("reading {}", home.url()));
+        }
+    }
+}
+
+impl Homes {
+    /// All of them as one.
+    pub(crate) fn read(&self) -> Several<'_> {
+        match self {
+            Homes::Store(store) => Several::new(vec![&store.annals]),
+            Homes::Direct(homes) => Several::new(homes.iter().map(|home| &**home as &dyn Read).collect()),
+        }
+    }
+
+    /// The same, or the store as it was.
+    pub(crate) fn reading(&self, moment: Option<At>) -> Result<Reading<'_>, CliError> {
+        match (self, moment) {
+            (Homes::Store(store), Some(at)) => {
+                Ok(Reading::Then { store: &store.annals, past: open_at(&store.annals, at)?, at })
+            }
+            _ => Ok(Reading::Now(self.read())),
+        }
+    }
+
+    /// The store, if that is what is read.
+    pub(crate) fn store(&self) -> Option<&Store> {
+        match self {
+            Homes::Store(store) => Some(store),
+            Homes::Direct(_) => None,
+        }
+    }
+
+    /// Where to change a session: in the first of the homes it comes from that still has it. If none does, in the store.
+    pub(crate) fn of(&self, session: &SessionRecord) -> Result<Owner<'_>, CliError> {
+        match self {
+            Homes::Direct(homes) => {
+                let origin = session.origins.first();
+                let home = homes.iter().find(|home| Some(&home.url()) == origin);
+                let gone = || CliError::new(format!("the home of session {} is gone", session.id));
+                home.map(|home| Owner::Home(&**home)).ok_or_else(gone)
+            }
+            Homes::Store(store) if store.is_named => Ok(Owner::Store(&store.annals)),
+            Homes::Store(store) => {
+                for origin in session.origins.iter().filter(|origin| **origin != store.annals.url()) {
+                    if !Path::new(origin).exists() {
+                        continue;
+                    }
+                    let home = open::open(origin)?;
+                    if home.session(&session.id)?.is_some() {
+                        return Ok(Owner::Origin(home));
+                    }
+                }
+                Ok(Owner::Store(&store.annals))
+            }
+        }
+    }
+}
+
+/// Homes as they are, or a store as it was.
+pub(crate) enum Reading<'h> {
+    Now(Several<'h>),
+    Then { store: &'h Annals, past: Box<dyn Read + 'h>, at: At },
+}
+
+impl Reading<'_> {
+    /// The session that a word means.
+    pub(crate) fn session(&self, context: &Context, wanted: &str) -> Result<SessionRecord, CliError> {
+        match self {
+            Reading::Now(homes) => context.session(homes, wanted),
+            Reading::Then { store, past, at } => session_then(context, store, &**past, wanted, *at),
+        }
+    }
+}
+
+impl<'h> Deref for Reading<'h> {
+    type Target = dyn Read + 'h;
+
+    fn deref(&self) -> &(dyn Read + 'h) {
+        match self {
+            Reading::Now(homes) => homes,
+            Reading::Then { past, .. } => &**past,
+        }
+    }
+}
+
+/// Where new sessions go.
+pub(crate) enum Target {
+    Home(String),
+    Store(PathBuf),
+}
+
+impl Target {
+    /// Opens it, or makes it.
+    pub(crate) fn open_or_create(&self) -> Result<Box<dyn Write>, CliError> {
+        Ok(match self {
+            Target::Home(url) => open::open_or_create(url, Generation::Portable)?,
+            Target::Store(path) => Box::new(Annals::open_or_create(path)?.with_clock(now)),
+        })
+    }
+}
+
+/// The home in which a session is changed.
+pub(crate) enum Owner<'h> {
+    /// The one it was read from.
+    Home(&'h dyn Write),
+    /// The home of OpenCode that the store has it from.
+    Origin(Box<dyn Write>),
+    /// The store itself: nowhere else is it any more.
+    Store(&'h Annals),
+}
+
+impl<'h> Deref for Owner<'h> {
+    type Target = dyn Write + 'h;
+
+    fn deref(&self) -> &(dyn Write + 'h) {
+        match self {
+            Owner::Home(home) => *home,
+            Owner::Origin(home) => &**home,
+            Owner::Store(store) => *store,
+        }
+    }
+}
+
+/// A home of OpenCode, to be followed.
+fn open_source(path: &Path) -> Result<Box<dyn Source>, CliError> {
+    Ok(open::open_source(&path.display().to_string())?)
+}
+
+/// Everything a name means, to be followed. A store knows homes by their whole paths.
+fn open_sources(url: &str) -> Result<Vec<Box<dyn Source>>, CliError> {
+    let path = open::path_of(url)?;
+    let path = path.canonicalize().unwrap_or(path);
+    let Discovered { directory, databases } =
+        if path.is_dir() { open::discover(&path) } else { Discovered::default() };
+    match databases.is_empty() {
+        true => Ok(vec![open_source(&path)?]),
+        false => databases.iter().chain(&directory).map(|path| open_source(path)).collect(),
+    }
+}
+
+/// Whether a session is in a home of OpenCode that the store follows.
+pub(crate) fn is_followed(store: &Annals, session: &SessionRecord) -> bool {
+    session.gone.is_none() && session.origins.iter().any(|origin| *origin != store.url())
+}
+
+/// A sync in a few words.
+pub(crate) fn in_short(account: &Account) -> String {
+    let mut facts = vec![count(account.sessions, "session")];
+    for (n, what) in [(account.new, "new"), (account.changed, "changed"), (account.gone.len(), "gone")] {
+        if n > 0 {
+            facts.push(format!("{} {what}", grouped(n)));
+        }
+    }
+    if facts.len() == 1 {
+        facts.push("nothing new".to_owned());
+    } else {
+        facts.push(format!("{} taken over", count(account.imported, "document")));
+    }
+    facts.join(", ")
+}
+
+/// Counts the sessions of all homes together.
+struct SyncProgress(Progress);
+
+impl sync::Progress for SyncProgress {
+    fn begin(&self, _home: &str, sessions: usize) {
+        self.0.expect(sessions);
+    }
+
+    fn step(&self) {
+        self.0.advance();
+    }
+}

@@ -1,0 +1,369 @@
+//! Commands without `--home`: they answer from the user's store, which brings itself up to date.
+
+use annals_testkit::Fixture;
+use insta::assert_snapshot;
+
+use super::disk::{in_namespace, text};
+use super::kit::{User, annals, plain, write};
+
+fn titles(ran: super::kit::Ran) -> Vec<String> {
+    let rows = ran.ok().json();
+    let mut titles: Vec<String> =
+        rows.as_array().unwrap().iter().map(|row| row["title"].as_str().unwrap().to_owned()).collect();
+    titles.sort();
+    titles
+}
+
+#[test]
+fn the_overview_tells_of_the_store() {
+    let user = User::with("opencode-1.1.65");
+    let overview = user.annals(&[]).run().ok();
+    let json = user.annals(&["--json"]).run().ok().json();
+    let shown =
+        overview.to_string().replace(&super::kit::size(json["store"]["bytes"].as_u64().unwrap()), "SIZE");
+    assert_snapshot!(shown, @"");
+    let store = &json["store"];
+    assert_eq!(store["path"], user.store().display().to_string());
+    assert_eq!(
+        (&store["sessions"], &store["gone"], &store["synced"]),
+        (&121.into(), &0.into(), &true.into())
+    );
+    assert_eq!(store["revised"], 1_772_020_980_000_u64);
+    assert!(store["index"].is_null());
+    let _ = user.annals(&["sync"]).run().ok();
+    let json = user.annals(&["--json", "--no-sync"]).run().ok().json();
+    assert!(json["store"]["index"]["bytes"].as_u64().unwrap() > 0);
+    assert_eq!(json["store"]["synced"], false);
+}
+
+/// What the store answers is what the home itself would.
+#[test]
+fn the_store_answers_as_the_home_does() {
+    for fixture in ["opencode-1.1.65", "opencode-1.2.27", "opencode-1.18.33"] {
+        let user = User::with(fixture);
+        let home = user.opencode();
+        let same = |arguments: &[&str]| {
+            let ours = user.annals(arguments).run();
+            let theirs = annals(&home, arguments).run();
+            assert_eq!(ours.code, theirs.code, "{fixture} {arguments:?}: {ours}");
+            assert_eq!(ours.text(), theirs.text(), "{fixture} {arguments:?}");
+        };
+        same(&["list"]);
+        same(&["list", "--sort", "cost", "--json"]);
+        same(&["tree", "--all"]);
+        same(&["stats", "--json"]);
+        same(&["stats", "--tools"]);
+        let rows = user.annals(&["list", "--json"]).run().ok().json();
+        for row in rows.as_array().unwrap().iter().step_by(7) {
+            let id = row["id"].as_str().unwrap();
+            same(&["show", id]);
+            same(&["export", id]);
+            same(&["todo", id, "--json"]);
+        }
+    }
+}
+
+#[test]
+fn reading_changes_no_byte_of_opencodes_home() {
+    for fixture in ["opencode-1.1.65", "opencode-1.2.27"] {
+        let user = User::with(fixture);
+        let before = user.files();
+        for arguments in [
+            &[][..],
+            &["list"],
+            &["show", "last"],
+            &["stats"],
+            &["tree"],
+            &["check"],
+            &["search", "rounding"],
+            &["sync", "--full"],
+            &["sync", "--events"],
+            &["log"],
+            &["reindex"],
+            &["backup", "b.db"],
+            &["prune", "--older-than", "now", "--yes"],
+            &["forget", "last", "--yes"],
+        ] {
+            let ran = user.annals(arguments).run();
+            assert!(matches!(ran.code, 0 | 3), "{arguments:?}: {ran}");
+        }
+        assert!(user.files() == before, "{fixture}");
+    }
+}
+
+#[test]
+fn what_is_new_appears_unless_it_is_not_wanted() {
+    let user = User::new();
+    user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
+    assert_eq!(titles(user.annals(&["list", "--json"]).run()), ["First"]);
+    user.write_session("36bbbbffe2", "Second", "And now", "It is there");
+    assert_eq!(titles(user.annals(&["list", "--json", "--no-sync"]).run()), ["First"]);
+    assert_eq!(titles(user.annals(&["list", "--json"]).run()), ["First", "Second"]);
+    assert_eq!(titles(user.annals(&["list", "--json", "--no-sync"]).run()), ["First", "Second"]);
+    // More of a session that is known.
+    write(
+        &user.opencode(),
+        "storage/message/ses_36aaaaffe1/msg_36aaaaffe13.json",
+        r#"{"id":"msg_36aaaaffe13","sessionID":"ses_36aaaaffe1","role":"user","time":{"created":1771950000003}}"#,
+    );
+    let rows = user.annals(&["list", "--json"]).run().ok().json();
+    let first = rows.as_array().unwrap().iter().find(|row| row["title"] == "First").unwrap().clone();
+    assert_eq!(first["messages"], 3);
+    assert_eq!(first["origins"][0], user.opencode().display().to_string());
+    assert!(first["gone"].is_null());
+    let said = user.annals(&["list", "-v"]).run().ok();
+    assert!(said.stderr.contains("annals.db: 2 sessions, nothing new"), "{said}");
+}
+
+#[test]
+fn a_store_is_made_where_it_was_asked_for() {
+    let user = User::new();
+    user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
+    assert_eq!(titles(user.annals(&["list", "--json", "--store", "mine/a.db"]).run()), ["First"]);
+    assert_eq!(titles(user.annals(&["list", "--json"]).env("ANNALS_STORE", "env/b.db").run()), ["First"]);
+    assert!(user.root().join("mine/a.db").is_file() && user.root().join("env/b.db").is_file());
+    assert!(!user.store().exists());
+    let _ = user.annals(&["list"]).env("ANNALS_STORE", "").run().ok();
+    let _ = user.annals(&["list"]).env("XDG_DATA_HOME", user.root().join("xdg")).run();
+    assert!(user.store().is_file());
+    // A store is a home as well, and is not synced then.
+    user.write_session("36bbbbffe2", "Second", "And now", "It is there");
+    let store = user.store().display().to_string();
+    assert_eq!(titles(user.annals(&["list", "--json", "--home", &store]).run()), ["First"]);
+    let both = user.annals(&["list", "--json", "--home", &store, "--home", ".local/share/opencode"]).run();
+    assert_eq!(titles(both), ["First", "Second"]);
+    let shown = user.annals(&["show", "First", "--home", &store]).run().ok();
+    assert!(shown.text().contains("Hello to you"));
+}
+
+#[test]
+fn no_store_is_made_for_nothing() {
+    let user = User::new();
+    assert_snapshot!(user.annals(&["list"]).run(), @"");
+    assert_snapshot!(user.annals(&["log"]).run(), @"");
+    assert_snapshot!(user.annals(&["search", "x"]).run(), @"");
+    assert!(!user.store().exists());
+    user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
+    assert_snapshot!(user.annals(&["list", "--no-sync"]).run(), @"");
+    assert!(!user.store().exists());
+}
+
+#[test]
+fn what_opencode_deletes_stays() {
+    let user = User::new();
+    user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
+    user.write_session("36bbbbffe2", "A title that is quite a bit longer than its place", "And", "It is");
+    let _ = user.annals(&["sync"]).run().ok();
+    for place in ["storage/session", "storage/message", "storage/part"] {
+        std::fs::remove_dir_all(user.opencode().join(place)).unwrap();
+    }
+    user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
+    assert_snapshot!(user.later(5, &["list"]).run(), @"");
+    let rows = user.later(6, &["list", "--json"]).run().ok().json();
+    let gone: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["gone"].clone()).collect();
+    assert!(
+        gone.contains(&1_772_021_280_000_u64.into()) && gone.contains(&serde_json::Value::Null),
+        "{gone:?}"
+    );
+    assert_snapshot!(user.later(6, &["show", "longer"]).run(), @"");
+    assert_snapshot!(user.later(6, &["rename", "longer", "Shorter"]).run(), @"");
+    assert_snapshot!(user.later(6, &["archive", "Shorter"]).run(), @"");
+    assert_eq!(user.later(6, &["list", "--json", "--archived"]).run().ok().json()[0]["title"], "Shorter");
+    assert_snapshot!(user.later(7, &["rm", "Shorter"]).run(), @"");
+    assert_eq!(titles(user.later(7, &["list", "--json"]).run()), ["First"]);
+    let _ = user.later(8, &["undo"]).run().ok();
+    assert_eq!(titles(user.later(8, &["list", "--json"]).run()), ["First", "Shorter"]);
+    // And when everything of OpenCode's is gone.
+    std::fs::remove_dir_all(user.opencode()).unwrap();
+    assert_eq!(titles(user.later(9, &["list", "--json"]).run()), ["First", "Shorter"]);
+    assert!(user.later(9, &["show", "First"]).run().ok().text().contains("Hello to you"));
+    // An import has no other place to go to, then.
+    let exported = user.later(9, &["export", "First"]).run().ok();
+    let imported =
+        exported.text().replace("ses_36aaaaffe1", "ses_36ccccffe3").replace("36aaaaffe1", "36ccccffe3");
+    let _ = user.later(9, &["import", "-"]).stdin(imported.as_bytes()).run().ok();
+    assert_eq!(user.later(9, &["list", "--json"]).run().ok().json().as_array().unwrap().len(), 3);
+    assert!(!user.opencode().exists());
+}
+
+#[test]
+fn changes_go_to_opencodes_home_and_the_store_knows() {
+    let user = User::new();
+    user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
+    assert_snapshot!(user.annals(&["rename", "First", "Renamed"]).run(), @"");
+    let file = user.opencode().join("storage/session/global/ses_36aaaaffe1.json");
+    assert!(std::fs::read_to_string(&file).unwrap().contains("Renamed"));
+    assert_eq!(titles(user.annals(&["list", "--json", "--no-sync"]).run()), ["Renamed"]);
+    assert_snapshot!(user.annals(&["rm", "Renamed"]).run(), @"");
+    assert!(!file.exists());
+    let rows = user.annals(&["list", "--json", "--no-sync"]).run().ok().json();
+    assert_eq!(rows[0]["gone"], 1_772_020_980_000_u64);
+    // All of it was saved first.
+    assert!(user.annals(&["show", "Renamed", "--no-sync"]).run().ok().text().contains("Hello to you"));
+    // It can be given back.
+    let store = user.store().display().to_string();
+    let home = user.opencode().display().to_string();
+    let copied = user.annals(&["copy", "--from", &store, "--to", &home, "Renamed"]).run().ok();
+    assert!(copied.stderr.contains("1 session: 1 copied"), "{copied}");
+    assert!(file.exists());
+    let rows = user.annals(&["list", "--json"]).run().ok().json();
+    assert!(rows[0]["gone"].is_null(), "{rows}");
+    // An import goes to OpenCode as well.
+    let exported = user.annals(&["export", "Renamed"]).run().ok();
+    let imported = exported.text().replace("36aaaaffe1", "36ccccffe3");
+    let _ = user.annals(&["import", "-"]).stdin(imported.as_bytes()).run().ok();
+    assert!(user.opencode().join("storage/session/global/ses_36ccccffe3.json").exists());
+    let rows = user.annals(&["list", "--json", "--no-sync"]).run().ok().json();
+    assert_eq!(rows.as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn sync_gives_an_account() {
+    let user = User::with("opencode-1.1.65");
+    assert_snapshot!(user.annals(&["sync"]).run(), @"");
+    let account = user.annals(&["sync", "--full", "--json"]).run().ok().json();
+    assert_eq!((&account["sessions"], &account["new"]), (&121.into(), &0.into()), "{account}");
+    assert_eq!(account["seen"], account["unchanged"], "{account}");
+    assert_eq!(account["index"]["documents"], 0);
+    assert_eq!(account["store"], user.store().display().to_string());
+    // Another home is taken over as well; it is not one that is followed.
+    let other = Fixture::unpack("small-1.2.27");
+    let home = other.home().join("opencode.db").display().to_string();
+    let account = user.annals(&["sync", "--home", &home, "--json", "--no-index"]).run().ok().json();
+    assert!(account["new"].as_u64().unwrap() > 0 && account["index"].is_null(), "{account}");
+    let n_sessions = 121 + account["new"].as_u64().unwrap() as usize;
+    assert_eq!(user.annals(&["list", "--json"]).run().ok().json().as_array().unwrap().len(), n_sessions);
+    let store = user.store().display().to_string();
+    assert_snapshot!(user.annals(&["sync", "--home", &store]).run(), @"");
+    assert_eq!(user.annals(&["sync", "--home", "nowhere"]).run().code, 1);
+}
+
+/// What cannot be read is named wherever it would have been shown, every time, and no longer when it is mended.
+#[test]
+fn what_could_not_be_read_is_told() {
+    let user = User::new();
+    user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
+    user.write_session("36bbbbffe2", "Second", "And now", "It is there");
+    let part = user.opencode().join("storage/part/msg_36aaaaffe12/prt_36aaaaffe12.json");
+    let whole = std::fs::read(&part).unwrap();
+    std::fs::write(&part, "").unwrap();
+    let session = user.opencode().join("storage/session/global/ses_36cccc.json");
+    std::fs::write(&session, "{").unwrap();
+    for _ in 0..2 {
+        assert_snapshot!(user.annals(&["sync"]).run());
+        assert_snapshot!(user.annals(&["list"]).run());
+        assert_eq!(user.annals(&["show", "First"]).run().code, 3);
+        assert_eq!(user.annals(&["show", "Second"]).run().code, 0);
+        assert_eq!(user.annals(&["stats"]).run().code, 3);
+    }
+    std::fs::write(&part, whole).unwrap();
+    std::fs::remove_file(&session).unwrap();
+    for arguments in [&["sync"][..], &["list"], &["show", "First"], &["stats"], &[]] {
+        assert_eq!(user.annals(arguments).run().code, 0, "{arguments:?}");
+    }
+}
+
+#[test]
+fn without_a_store_the_homes_are_read() {
+    let user = User::new();
+    user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
+    // Something else is in the way.
+    std::fs::create_dir_all(user.store()).unwrap();
+    assert_snapshot!(user.annals(&["list"]).run(), @"");
+    assert!(user.annals(&["show", "First"]).run().ok().text().contains("Hello to you"));
+    assert_snapshot!(user.annals(&["rename", "First", "Renamed"]).run(), @"");
+    assert_snapshot!(user.annals(&["log"]).run(), @"");
+    assert_snapshot!(user.annals(&["search", "hello"]).run(), @"");
+    // Who names a store is not answered from elsewhere.
+    assert_snapshot!(user.annals(&["list", "--store", ".local"]).run(), @"");
+    std::fs::remove_dir(user.store()).unwrap();
+    write(user.root(), ".local/share/annals/annals.db", "this is no database, but a text of some length");
+    assert_snapshot!(user.annals(&["list"]).run(), @"");
+    // A later version made it.
+    std::fs::remove_file(user.store()).unwrap();
+    let _ = user.annals(&["list"]).run().ok();
+    let connection = rusqlite::Connection::open(user.store()).unwrap();
+    connection.execute("UPDATE meta SET value = 99 WHERE name IN ('schema', 'reader')", []).unwrap();
+    drop(connection);
+    assert_snapshot!(user.annals(&["list"]).run(), @"");
+    // None of it was touched.
+    assert!(user.annals(&["log"]).run().stderr.contains("later version"));
+}
+
+#[test]
+fn disks_that_cannot_be_written_to() {
+    let user = User::new();
+    user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
+    let script = r#"
+        cd "$D"
+        S="$D/.local/share/annals"
+        mkdir -p "$S"
+        mount -t tmpfs -o size=64k tmpfs "$S"
+        "$A" list; echo "full: $?"
+        umount "$S"
+        mount --bind "$S" "$S"
+        mount -o remount,bind,ro "$S"
+        "$A" list; echo "read-only: $?"
+        "$A" log || echo "log: $?"
+        umount "$S"
+        "$A" sync
+        mount --bind "$S" "$S"
+        mount -o remount,bind,ro "$S"
+        "$A" list; echo "read-only, with sessions: $?"
+        "$A" log; echo "log: $?"
+        "$A" search hello; echo "search: $?"
+        "$A" undo 2 || echo "undo: $?"
+        "$A" rename First Other; echo "rename: $?"
+    "#;
+    let (stdout, stderr) = text(&in_namespace(user.root(), script));
+    let root = user.root().display().to_string();
+    assert_snapshot!(format!("{stdout}-- stderr\n{stderr}").replace(&root, "HOME"), @"");
+}
+
+#[test]
+fn several_commands_at_once_make_one_store() {
+    let user = User::with("opencode-1.1.65");
+    std::thread::scope(|scope| {
+        for n in 0..6 {
+            let user = &user;
+            scope.spawn(move || {
+                let arguments =
+                    [&["list", "--json"][..], &["stats", "--json"], &["search", "rounding", "--json"]][n % 3];
+                let ran = user.annals(arguments).run().ok();
+                assert!(!ran.json().to_string().is_empty());
+            });
+        }
+    });
+    let account = user.annals(&["sync", "--full", "--json"]).run().ok().json();
+    assert_eq!((&account["sessions"], &account["imported"]), (&121.into(), &0.into()), "{account}");
+    assert_eq!(user.annals(&["check", "--home", user.store().to_str().unwrap()]).run().code % 3, 0);
+    let hits = user.annals(&["search", "rounding", "-n", "100", "--json"]).run().ok().json();
+    assert_eq!(hits.as_array().unwrap().len(), 15);
+}
+
+/// A list must feel immediate.
+#[test]
+fn a_list_is_quick() {
+    let user = User::with("opencode-1.1.65");
+    let _ = user.annals(&["list"]).run().ok();
+    let took = |user: &User| {
+        let began = std::time::Instant::now();
+        let _ = user.annals(&["list"]).run().ok();
+        began.elapsed()
+    };
+    let best = (0..5).map(|_| took(&user)).min().unwrap();
+    // A debug build on a busy machine; some 10 ms otherwise.
+    assert!(best < std::time::Duration::from_millis(500), "{best:?}");
+}
+
+#[test]
+fn opencode_db_names_a_database() {
+    let user = User::new();
+    let fixture = Fixture::unpack("small-1.2.27");
+    std::fs::create_dir_all(user.opencode()).unwrap();
+    std::fs::copy(fixture.home().join("opencode.db"), user.root().join("elsewhere.db")).unwrap();
+    let named = user.root().join("elsewhere.db");
+    let ran = plain(user.root(), &["list", "--json"]).env("OPENCODE_DB", &named).run().ok().json();
+    assert!(!ran.as_array().unwrap().is_empty());
+    assert_eq!(ran[0]["origins"][0], named.display().to_string());
+}
