@@ -136,7 +136,7 @@ impl Annals {
         let look = |connection: &Connection, row: &Row<'_>| {
             let since = row.get_ref(1)?.as_i64().unwrap_or(0);
             let n = row.get_ref(0)?.as_i64().unwrap_or(0);
-            let what = match examine(row, 2)? {
+            let what = match examine(row, 2, Some((n, since)))? {
                 Examined::Flawed(what) => what,
                 _ if is_untouched(connection, n, since) => "that revision did not write it".to_owned(),
                 _ => return Ok(None),
@@ -235,8 +235,9 @@ fn damage(place: &str, detail: String) -> Problem {
 fn pages(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
     let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MOST_DAMAGE})"))?;
     let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let lines: Vec<String> = rows.collect::<rusqlite::Result<_>>()?;
-    Ok(lines.into_iter().filter(|line| line != "ok").map(|line| damage(FILE, line)).collect())
+    // Where it cannot go on it stops, but what it has found it has found.
+    let lines = rows.map(|line| line.unwrap_or_else(|error| error.to_string()));
+    Ok(lines.filter(|line| line != "ok").map(|line| damage(FILE, line)).collect())
 }
 
 /// Others can read the store only with the dictionary in it.
@@ -330,10 +331,14 @@ impl Named {
         let kind = Kind::from_number(this.kind);
         let key = kind.and_then(|kind| kind.key(&this.id, message, session, None));
         let session = session.filter(|id| SessionId::parse(id).is_ok()).map(str::to_owned);
-        match key {
-            Some(key) => Named { place: place_of(&key), session },
-            None => Named { session, ..nameless() },
-        }
+        let place = match (key, kind) {
+            (Some(key), _) => place_of(&key),
+            // What it belongs to is not to be had.
+            (None, Some(Kind::Message)) => format!("message[{}]", this.id),
+            (None, Some(Kind::Part)) => format!("part[{}]", this.id),
+            _ => nameless().place,
+        };
+        Named { place, session }
     }
 }
 
@@ -354,7 +359,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
         looked.problems.push(Problem { kind, place: named.place, id: named.session, detail });
     };
     let (mut is_clear, mut document) = (true, None);
-    match examine(row, 7)? {
+    match examine(row, 7, None)? {
         Examined::Absent => {}
         Examined::Text(text) => match Document::parse(text) {
             Ok(parsed) => document = Some(parsed),
