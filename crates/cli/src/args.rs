@@ -1,6 +1,6 @@
 //! The command line. Parses and checks words; opens nothing.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -44,7 +44,7 @@ pub(crate) struct Global {
     pub(crate) home: Vec<String>,
     /// The store to use instead of the user's own
     #[arg(long, global = true, value_name = "PATH", env = "ANNALS_STORE", hide_env_values = true)]
-    pub(crate) store: Option<PathBuf>,
+    pub(crate) store: Option<OsString>,
     /// Answer from the store as it is, without looking what is new in OpenCode
     #[arg(long, global = true)]
     pub(crate) no_sync: bool,

@@ -48,7 +48,7 @@ impl Context {
         let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let home = variable("HOME").or_else(|| variable("USERPROFILE"));
         let data_home = variable("XDG_DATA_HOME");
-        let named = global.store.as_ref().filter(|path| !path.as_os_str().is_empty());
+        let named = global.store.as_ref().filter(|path| !path.is_empty());
         let store = StorePlace {
             path: match named {
                 Some(named) => Some(current_dir.join(named)),
@@ -62,7 +62,7 @@ impl Context {
             verbose: global.verbose,
             clock: Clock { now: now(), zone: jiff::tz::TimeZone::system() },
             current_dir,
-            homes: global.home.clone(),
+            homes: global.home.iter().filter(|home| !home.is_empty()).cloned().collect(),
             data_directory: open::data_directory(data_home.as_deref(), home.as_deref()),
             opencode_db: variable("OPENCODE_DB"),
             store,

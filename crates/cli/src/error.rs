@@ -47,6 +47,13 @@ pub(crate) enum Outcome {
     WithProblems,
 }
 
+impl Outcome {
+    /// Done, if both are.
+    pub(crate) fn and(self, other: Outcome) -> Outcome {
+        if self == Outcome::Done { other } else { self }
+    }
+}
+
 pub(crate) type CommandResult = Result<Outcome, CliError>;
 
 impl CliError {
@@ -121,8 +128,8 @@ impl From<OpenAnnalsError> for CliError {
         let message = CliError::new(&error);
         match error {
             OpenAnnalsError::NotFound { .. } => message.hint("any command without `--home` makes a store"),
-            OpenAnnalsError::NotAStore { .. } => message.hint("`--store` takes the path of an `annals.db`"),
-            OpenAnnalsError::Newer { .. } => message.hint("install that version of annals"),
+            OpenAnnalsError::NotAStore { .. } => message.hint("`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere"),
+            OpenAnnalsError::Newer { .. } => message.hint("install the newer annals"),
             OpenAnnalsError::Network { .. } => {
                 message.hint("`--store PATH` or ANNALS_STORE keeps it on a local disk")
             }
@@ -140,6 +147,7 @@ impl From<SyncError> for CliError {
         match error {
             SyncError::Commit(error) => error.into(),
             SyncError::Read(error) => error.into(),
+            SyncError::Index(error) => error.into(),
             error => CliError::new(error),
         }
     }
@@ -190,7 +198,7 @@ impl From<BackupError> for CliError {
             BackupError::NotAStore { .. } => {
                 message.hint("nothing was changed; give a file that `annals backup` has made")
             }
-            BackupError::Newer { .. } => message.hint("nothing was changed; install that version of annals"),
+            BackupError::Newer { .. } => message.hint("nothing was changed; install the newer annals"),
             BackupError::Damaged { .. } => message.hint("nothing was changed; try another backup"),
             BackupError::NoRoom { .. } => {
                 message.hint("nothing was changed; make room on the disk, then try again")

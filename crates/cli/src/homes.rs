@@ -9,12 +9,11 @@ use annals::home::opencode_db::Generation;
 use annals::home::{Read, SessionRecord, Several, Write};
 use annals::open::{self, Discovered};
 use annals::query::SessionQuery;
-use annals::search::Indexed;
 use annals::sync::source::Source;
 use annals::sync::{self, Account, Options, Stage, SyncError};
 
 use crate::context::{Context, now};
-use crate::error::CliError;
+use crate::error::{CliError, Outcome};
 use crate::moment::{open_at, session_then};
 use crate::progress::Progress;
 use crate::text::{count, grouped, one_line};
@@ -22,7 +21,7 @@ use crate::text::{count, grouped, one_line};
 /// What a command reads.
 pub(crate) enum Homes {
     /// A store.
-    Store(Store),
+    Store(Box<Store>),
     /// Homes as they are.
     Direct(Vec<Box<dyn Write>>),
 }
@@ -91,7 +90,7 @@ impl Context {
             other => other,
         };
         match store {
-            Ok(store) => Ok(Homes::Store(store)),
+            Ok(store) => Ok(Homes::Store(Box::new(store))),
             Err(Unusable::Nothing(error)) => Err(error),
             // Who names a store wants that one, and not an answer from elsewhere.
             Err(Unusable::Open(error @ OpenAnnalsError::NotAStore { .. })) if self.store.is_named => {
@@ -99,7 +98,7 @@ impl Context {
             }
             Err(unusable) if found.paths.is_empty() => Err(unusable.into()),
             Err(unusable) => {
-                self.warn_of(unusable.into(), "OpenCode's homes are read as they are");
+                self.warn_of(&unusable.into(), "OpenCode's homes are read as they are");
                 self.open_found().map(Homes::Direct)
             }
         }
@@ -108,7 +107,7 @@ impl Context {
     /// What a command that reads works on; for a moment of the past, the store.
     pub(crate) fn open_for(&self, stage: Stage, moment: Option<At>) -> Result<Homes, CliError> {
         match moment {
-            Some(_) => self.open_store(stage, "keeps no history").map(Homes::Store),
+            Some(_) => self.open_store(stage, "keeps no history").map(|store| Homes::Store(Box::new(store))),
             None => self.open(stage),
         }
     }
@@ -119,7 +118,7 @@ impl Context {
             [] => {
                 let store = self.open_user_store(&self.find_homes(), stage)?;
                 let Freshness::Failed(error) = store.freshness else { return Ok(store) };
-                self.warn_of(error.into(), "what is new in OpenCode is not shown");
+                self.warn_of(&error.into(), "what is new in OpenCode is not shown");
                 Ok(Store { freshness: Freshness::Left, ..store })
             }
             [url] => self.open_named_store(url)?.ok_or_else(|| {
@@ -131,11 +130,15 @@ impl Context {
     }
 
     /// A store for searching: the user's, the one that `--home` names, or a passing one made of the homes it names.
-    pub(crate) fn open_searchable(&self) -> Result<(Store, Option<tempfile::TempDir>), CliError> {
+    /// `stage` says whether its text index is wanted.
+    pub(crate) fn open_searchable(
+        &self,
+        stage: Stage,
+    ) -> Result<(Store, Option<tempfile::TempDir>), CliError> {
         if let [] | [_] = self.homes[..]
             && self.homes.first().is_none_or(|url| self.names_store(url))
         {
-            return Ok((self.open_store(Stage::Parts, "cannot be searched")?, None));
+            return Ok((self.open_store(stage, "cannot be searched")?, None));
         }
         let mut sources = Vec::new();
         for url in &self.homes {
@@ -146,14 +149,13 @@ impl Context {
         let path = directory.path().join("annals.db");
         self.note_verbose(&format!("searching through a passing store, {}", path.display()));
         let annals = Annals::open_or_create(&path)?.with_clock(now);
-        let options = Options { stage: Stage::Parts, full: false, events: false };
-        self.sync(&annals, &sources, options)?;
+        self.sync(&annals, &sources, Options { stage, full: false, events: false })?;
         let freshness = Freshness::Synced;
         Ok((Store { annals, sources: Vec::new(), is_named: true, freshness }, Some(directory)))
     }
 
     /// Takes the homes that `--home` names, or else the user's, over into the user's store.
-    pub(crate) fn sync_now(&self, full: bool, events: bool) -> Result<(Annals, Account), CliError> {
+    pub(crate) fn sync_now(&self, options: Options) -> Result<(Annals, Account), CliError> {
         let sources: Vec<Box<dyn Source>> = match &self.homes[..] {
             [] => {
                 let found = self.find_homes();
@@ -177,19 +179,8 @@ impl Context {
             }
         };
         let annals = Annals::open_or_create(&self.store_path()?)?.with_clock(now);
-        let account = self.sync(&annals, &sources, Options { stage: Stage::Parts, full, events })?;
+        let account = self.sync(&annals, &sources, options)?;
         Ok((annals, account))
-    }
-
-    /// Brings the text index of a store up to date.
-    pub(crate) fn update_index(&self, store: &Annals) -> Result<Indexed, CliError> {
-        let progress = self.progress(0, "indexing documents");
-        let indexed = store.update_index(&|done, total| progress.reach(done, total))?;
-        drop(progress);
-        if indexed.documents > 0 {
-            self.note_verbose(&format!("{} added to the text index", count(indexed.documents, "document")));
-        }
-        Ok(indexed)
     }
 
     /// Where a store is to be put: over the user's, or over the one that `--home` names.
@@ -207,7 +198,7 @@ impl Context {
         if let [url] = &self.homes[..]
             && let Some(store) = self.open_named_store(url)?
         {
-            return Ok(Homes::Store(store));
+            return Ok(Homes::Store(Box::new(store)));
         }
         self.open_each().map(Homes::Direct)
     }
@@ -355,7 +346,7 @@ impl Context {
             let annals = annals.with_clock(now);
             let store =
                 Store { annals, sources: self.found_paths(), is_named: false, freshness: Freshness::Left };
-            self.changed(&Homes::Store(store));
+            self.changed(&Homes::Store(Box::new(store)));
         }
     }
 
@@ -435,8 +426,23 @@ impl Context {
         }
     }
 
+    /// Says that what was shown is not all there is.
+    pub(crate) fn report_awaited(&self, n_parts: usize) -> Outcome {
+        if n_parts == 0 {
+            return Outcome::Done;
+        }
+        self.warn(&format!(
+            "{} not in the store yet; a sync brings them (`annals sync`)",
+            match n_parts {
+                1 => "1 part is".to_owned(),
+                n => format!("{} parts are", grouped(n)),
+            }
+        ));
+        Outcome::WithProblems
+    }
+
     /// What went wrong, what is done instead, and what to do about it, in one line.
-    fn warn_of(&self, error: CliError, instead: &str) {
+    fn warn_of(&self, error: &CliError, instead: &str) {
         let hint = error.hints.first().map(|hint| format!(" ({hint})")).unwrap_or_default();
         self.warn(&format!("{}; {instead}{hint}", one_line(&error.message)));
     }
@@ -588,6 +594,14 @@ pub(crate) fn is_followed(store: &Annals, session: &SessionRecord) -> bool {
     session.gone.is_none() && session.origins.iter().any(|origin| *origin != store.url())
 }
 
+/// How many parts of a session a store knows of and does not have yet, after so many were read: a list needs none of them.
+pub(crate) fn parts_awaited(home: &dyn Read, session: &SessionRecord, n_read: usize) -> usize {
+    match home.summary(session) {
+        Some(Ok(summary)) => summary.parts.saturating_sub(n_read),
+        _ => 0,
+    }
+}
+
 /// A sync in a few words.
 pub(crate) fn in_short(account: &Account) -> String {
     let mut facts = vec![count(account.sessions, "session")];
@@ -614,5 +628,10 @@ impl sync::Progress for SyncProgress {
 
     fn step(&self) {
         self.0.advance();
+    }
+
+    fn index(&self, done: usize, total: usize) {
+        self.0.rename("indexing documents");
+        self.0.reach(done, total);
     }
 }

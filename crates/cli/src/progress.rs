@@ -39,6 +39,11 @@ impl Progress {
         self.show();
     }
 
+    /// What is counted now is something else.
+    pub(crate) fn rename(&self, what: &'static str) {
+        self.bar.set_message(what);
+    }
+
     /// So many of so many are done.
     pub(crate) fn reach(&self, done: usize, total: usize) {
         self.bar.set_length(total as u64);

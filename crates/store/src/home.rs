@@ -247,8 +247,10 @@ impl std::fmt::Display for Quarantined {
         write!(f, "{}", self.place)?;
         match &self.reason {
             // A place in the document continues the path, as compilers write it.
-            Reason::Json(error) if error.to_string().starts_with(|c: char| c.is_ascii_digit()) => {
-                write!(f, ":{error}")
+            reason @ (Reason::Json(_) | Reason::Noted(_))
+                if reason.to_string().starts_with(|c: char| c.is_ascii_digit()) =>
+            {
+                write!(f, ":{reason}")
             }
             reason => write!(f, ": {reason}"),
         }?;

@@ -72,7 +72,7 @@ pub fn summarize(
     let summarize = |record: SessionRecord| {
         let summary = match home.summary(&record) {
             Some(summary) => summary.map(|summary| (summary, Vec::new())),
-            None => summarize_one(home, &record),
+            None => read(home, &record),
         };
         progress();
         summary
@@ -87,8 +87,9 @@ pub fn summarize(
     Ok(found)
 }
 
-fn summarize_one(
-    home: &dyn Read,
+/// Adds up what the messages of a session amount to.
+pub(crate) fn read(
+    home: &(impl Read + ?Sized),
     record: &SessionRecord,
 ) -> Result<(SessionSummary, Vec<Quarantined>), ReadError> {
     let mut summary = SessionSummary::of_document(record);

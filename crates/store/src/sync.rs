@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
 use annals_core::lens::{Message, Session};
-use annals_core::{ContentHash, Key};
+use annals_core::{ContentHash, Key, Stored};
 use rayon::prelude::*;
 
 use crate::figures::Figures;
@@ -25,9 +25,10 @@ use crate::home::annals::facts::Prepared;
 use crate::home::annals::revise::{Put, Revising};
 use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin, Text};
 use crate::home::annals::text_index::{Context, Entry, Indexing};
-use crate::home::{CommitError, Quarantined, ReadError, Want};
+use crate::home::{CommitError, Quarantined, ReadError, Reason};
 use crate::parallel;
 use crate::search::SearchError;
+use crate::summary::{self, SessionState};
 use source::{Seen, Sighting, Source, look};
 
 /// How long nothing must have been written to a session for it to count as settled. OpenCode sets marks and adds summaries
@@ -48,7 +49,7 @@ const CHUNKS_AHEAD: usize = 16;
 /// How far a sync goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Sessions and messages: enough to list them.
+    /// Session documents, with the numbers of their messages and parts: enough to list them.
     Messages,
     /// Everything.
     Parts,
@@ -170,6 +171,8 @@ struct End {
     ended: Ended,
     /// Whether anything has to be noted at all.
     is_news: bool,
+    /// Whether any document was found otherwise than it was.
+    is_changed: bool,
 }
 
 /// Documents of a look.
@@ -199,7 +202,10 @@ fn sync_home(
         Stage::Messages => Depth::Messages,
         Stage::Parts | Stage::Text => Depth::Parts,
     };
-    let is_done = |origin: &Origin| origin.is_gone || (origin.settled && origin.depth >= depth);
+    // A look in the future was made by a clock that was ahead: it says nothing about what came after.
+    let is_done = |origin: &Origin| {
+        origin.is_gone || (origin.settled && origin.depth >= depth && origin.looked <= began)
+    };
     // Nobody has written to the file of a database: then nothing in it has changed.
     // A file that was written to only just now can be written to again without a trace.
     let file = source.as_database().map(|database| database.stamp());
@@ -217,14 +223,15 @@ fn sync_home(
     let survey = source.survey()?;
     account.sessions += survey.sessions.len();
     let forgotten = store.forgotten()?;
+    let is_forgotten = |session: &SessionId| {
+        !forgotten.is_empty()
+            && forgotten.contains(&ContentHash::of(session.as_str().as_bytes()).as_bytes()[..16])
+    };
     let mut jobs = Vec::new();
     let mut present = HashSet::with_capacity(survey.sessions.len());
     for sighting in survey.sessions {
         present.insert(sighting.session.clone());
-        if !forgotten.is_empty()
-            && forgotten
-                .contains(&ContentHash::of(sighting.session.as_str().as_bytes()).as_bytes()[..16].to_vec())
-        {
+        if is_forgotten(&sighting.session) {
             account.forgotten += 1;
             continue;
         }
@@ -237,11 +244,14 @@ fn sync_home(
         }
     }
     // Where something could not be listed, what is missing may be in there.
-    let gone: Vec<(&SessionId, &Origin)> = match survey.quarantined.is_empty() {
+    let is_listed = survey.quarantined.iter().all(|problem| matches!(problem.reason, Reason::BadName(_)));
+    let gone: Vec<(&SessionId, &Origin)> = match is_listed {
         true => origins.iter().filter(|(id, origin)| !origin.is_gone && !present.contains(*id)).collect(),
         false => Vec::new(),
     };
-    let is_first = known_home.is_none();
+    // One that was cut short, or went for messages only, has not been there for parts.
+    let is_first = known_home.as_ref().is_none_or(|home| home.stamp.is_empty())
+        || origins.values().all(|origin| origin.depth < Depth::Parts);
     let projects_stamp = ContentHash::of(&survey.projects);
     let home_stamp = [&projects_stamp.as_bytes()[..16], file.as_deref().unwrap_or_default()].concat();
     let is_same_home = known_home.as_ref().is_some_and(|home| home.stamp == home_stamp);
@@ -263,8 +273,10 @@ fn sync_home(
     let reason = "sync";
     let projects_changed =
         known_home.as_ref().is_none_or(|home| !home.stamp.starts_with(&projects_stamp.as_bytes()[..16]));
+    // What could not be read and is of no session that could.
+    let mut unreadable = survey.quarantined;
     if projects_changed || options.full {
-        sync_projects(store, source, home, reason, account)?;
+        unreadable.extend(sync_projects(store, source, home, reason, account)?);
     }
     let is_stopped = AtomicBool::new(false);
     let (sender, receiver) = mpsc::sync_channel(CHUNKS_AHEAD);
@@ -290,21 +302,47 @@ fn sync_home(
         let read = reader.join().unwrap_or_default();
         written.map(|()| read)
     })?;
+    let mut unreadable = Vec::new();
     for error in outcome.into_iter().filter_map(Result::err) {
         match error {
-            ReadError::Unreadable(quarantined) => account.quarantined.push(quarantined),
+            ReadError::Unreadable(quarantined) => unreadable.push(quarantined),
             error => account.failed.push(error.to_string()),
         }
     }
-    finish_home(store, source, home, reason, &gone, &survey.quarantined, options, is_first, account)?;
-    // The evidence was gathered before anything was read; what was written meanwhile is found next time.
-    if !is_same_home {
+    let orphans = match depth == Depth::Parts && (is_first || options.full) {
+        true => match source.orphans() {
+            Ok(orphans) => orphans,
+            // As long as not everything can be listed, nobody knows what belongs to nothing. A look has said so already, if
+            // it is about a session.
+            Err(ReadError::Unreadable(problem)) => {
+                let is_known = account.quarantined.iter().any(|known| known.place == problem.place);
+                unreadable.extend(Some(problem).filter(|_| !is_known));
+                Vec::new()
+            }
+            Err(error) => return Err(error.into()),
+        },
+        false => Vec::new(),
+    };
+    let orphans = orphans.into_iter().filter(|stored| !stored.key.session().is_some_and(is_forgotten));
+    finish_home(store, home, reason, &gone, orphans.collect(), account)?;
+    if options.events
+        && let Some(database) = source.as_database()
+    {
+        events::take(store, database, home, account)?;
+    }
+    // The evidence was gathered before anything was read; what was written meanwhile is found next time. Of a home in which
+    // something could not be read there is none, so that it is looked at again.
+    let stamp = if unreadable.is_empty() { home_stamp } else { Vec::new() };
+    let is_noted = known_home.as_ref().is_some_and(|home| home.stamp == stamp);
+    if !is_noted || !store.is_home_quarantine(home, &unreadable)? {
         let failed = |error: rusqlite::Error| store.commit_error(&error);
         let writing = store.write()?;
-        synced::note_home(&writing, home, &home_stamp, began).map_err(failed)?;
+        synced::note_home_quarantine(&writing, home, &unreadable, began).map_err(failed)?;
+        synced::note_home(&writing, home, &stamp, began).map_err(failed)?;
         store.finish(writing)?;
     }
-    account.quarantined.extend(survey.quarantined);
+    account.seen += unreadable.len();
+    account.quarantined.extend(unreadable);
     Ok(())
 }
 
@@ -313,14 +351,14 @@ fn file_stamp(stamp: &[u8]) -> Vec<u8> {
     stamp.get(16..).unwrap_or_default().to_vec()
 }
 
-/// Project records are few: all of them are read when any has changed.
+/// Project records are few: all of them are read when any has changed. Returns those that could not be.
 fn sync_projects(
     store: &Annals,
     source: &dyn Source,
     home: i64,
     reason: &str,
     account: &mut Account,
-) -> Result<(), SyncError> {
+) -> Result<Vec<Quarantined>, SyncError> {
     let found = source.projects()?;
     let failed = |error: rusqlite::Error| store.commit_error(&error);
     let writing = store.write()?;
@@ -338,12 +376,9 @@ fn sync_projects(
             false => account.unchanged += 1,
         }
     }
-    synced::note_quarantine(&writing, home, &found.quarantined, store.now()).map_err(failed)?;
-    account.seen += found.quarantined.len();
-    account.quarantined.extend(found.quarantined);
     revising.finish().map_err(failed)?;
     store.finish(writing)?;
-    Ok(())
+    Ok(found.quarantined)
 }
 
 /// Looks at one session and sends what has changed.
@@ -360,46 +395,68 @@ fn look_at(
     sender: &SyncSender<Chunk>,
 ) -> Result<(), ReadError> {
     let id = &job.sighting.session;
+    // What was looked at in depth once is kept up to date in depth: only what was written since is read.
+    let depth = job.known.as_ref().map_or(depth, |known| known.depth.max(depth));
     let looked = store.now();
     let Some(record) = source.session(id)? else { return Ok(()) };
     let session = record.stored.document.lens::<Session<'_>>();
     let updated = session.time.and_then(|time| time.updated).unwrap_or(0);
-    let elsewhere = store.used_elsewhere(id, home)?;
-    let is_new = job.known.is_none() && elsewhere.is_none() && store.document_number(id)?.is_none();
-    let comparing = Comparing {
-        store,
-        session: id.clone(),
-        home,
-        is_latest: elsewhere.is_none_or(|elsewhere| updated >= elsewhere),
-        is_new,
+    let standing = store.standing(id, home, updated)?;
+    let number = store.document_number(id)?;
+    let has_messages = number.map_or(Ok(false), |number| store.has_messages(number))?;
+    let comparing =
+        Comparing { store, session: id.clone(), home, standing, is_new: number.is_none(), has_messages };
+    // A look that went less deep says nothing about what was below, and one in the future nothing about what came after.
+    let can_skip = |known: &&Origin| {
+        known.depth >= depth
+            && known.looked <= began
+            && !known.is_gone
+            && !known.has_unreadable
+            && !options.full
     };
-    // A look that went less deep says nothing about what was below.
-    let can_skip =
-        |known: &&Origin| known.depth >= depth && !known.is_gone && !known.has_unreadable && !options.full;
     let since = job.known.as_ref().filter(can_skip);
     let since = since.map(|known| known.looked - SLACK);
-    let want = if depth == Depth::Parts { Want::Parts } else { Want::PartCounts };
     let mut looking = Looking {
         comparing,
         index,
         sender,
         findings: Vec::new(),
         tally: Tally::default(),
+
         is_stopped: false,
         has_findings: false,
         is_indexed: options.stage == Stage::Text,
         context: None,
     };
     looking.document(record.stored.key.clone(), &record.stored.document, false)?;
+    if depth == Depth::Messages {
+        let (summary, quarantined) = summary::read(source, &record)?;
+        let last = job.sighting.written.max(updated);
+        let settled =
+            began - last >= SETTLING && quarantined.is_empty() && summary.state != SessionState::Open;
+        let ended = Ended {
+            stamp: job.sighting.stamp.clone(),
+            place: record.stored.place.clone(),
+            updated,
+            looked,
+            settled: settled || began - last >= ABANDONED,
+            depth,
+            summary: Some(Box::new(summary)),
+            quarantined,
+            is_whole: true,
+        };
+        looking.tally.seen += ended.quarantined.len();
+        looking.send(Some(End { ended, is_news: true, is_changed: looking.has_findings }));
+        return Ok(());
+    }
     let mut messages: HashSet<MessageId> = HashSet::new();
     let mut quarantined = Vec::new();
-    let (mut awaited, mut is_open, mut last) = (0, false, job.sighting.written.max(updated));
+    let (mut is_open, mut last) = (false, job.sighting.written.max(updated));
     let mut failed: Option<ReadError> = None;
-    let unvisited = look(source, &record, since, want, &mut |mut seen| {
+    let unvisited = look(source, &record, since, &mut |mut seen| {
         quarantined.append(&mut seen.quarantined);
         messages.insert(seen.id.clone());
-        awaited += seen.n_parts;
-        match looking.message(seen, want, &mut is_open, &mut last) {
+        match looking.message(seen, &mut is_open, &mut last) {
             Ok(()) if looking.is_stopped => ControlFlow::Break(()),
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
@@ -418,7 +475,7 @@ fn look_at(
     quarantined.extend(unvisited);
     let beside = looking.beside(source, id, &mut quarantined)?;
     if is_complete {
-        let lost = looking.comparing.lost_messages(&messages)?;
+        let lost = looking.lost_messages(source, &messages)?;
         looking.extend(lost);
     }
     if let Some(present) = beside {
@@ -442,6 +499,7 @@ fn look_at(
                 || known.depth < depth
                 || known.is_gone
                 || known.updated != updated
+                || known.looked > began
         });
     looking.tally.seen += quarantined.len();
     let ended = Ended {
@@ -451,11 +509,12 @@ fn look_at(
         looked,
         settled,
         depth,
-        awaited: if depth == Depth::Parts { 0 } else { awaited },
+        summary: None,
         quarantined,
         is_whole: since.is_none(),
     };
-    looking.send(Some(End { ended, is_news }));
+    let is_changed = looking.has_findings;
+    looking.send(Some(End { ended, is_news, is_changed }));
     Ok(())
 }
 
@@ -514,13 +573,7 @@ impl Looking<'_> {
         Ok(())
     }
 
-    fn message(
-        &mut self,
-        seen: Seen,
-        want: Want,
-        is_open: &mut bool,
-        last: &mut Millis,
-    ) -> Result<(), ReadError> {
+    fn message(&mut self, seen: Seen, is_open: &mut bool, last: &mut Millis) -> Result<(), ReadError> {
         if let Some(stored) = &seen.stored {
             let message = stored.document.lens::<Message<'_>>();
             *last = (*last).max(message.created().unwrap_or(0));
@@ -534,9 +587,6 @@ impl Looking<'_> {
             self.document(stored.key.clone(), &stored.document, seen.converted)?;
         } else {
             self.context = None;
-        }
-        if want != Want::Parts {
-            return Ok(());
         }
         let mut present: HashSet<PartId> = HashSet::new();
         for (id, stored) in seen.parts {
@@ -583,6 +633,27 @@ impl Looking<'_> {
         Ok(present)
     }
 
+    /// The messages that are gone, with their parts: unless those are still there, as after an undo in a directory.
+    fn lost_messages(
+        &self,
+        source: &dyn Source,
+        present: &HashSet<MessageId>,
+    ) -> Result<Vec<Finding>, ReadError> {
+        let mut lost = self.comparing.lost_messages(present)?;
+        for index in 0..lost.len() {
+            let Finding::Delete(Key::Message(_, message)) = &lost[index] else { continue };
+            for part in self.comparing.lost_parts(message, &HashSet::new())? {
+                let Finding::Delete(key) = &part else { continue };
+                match source.document(key) {
+                    Ok(None) => lost.push(part),
+                    Ok(Some(_)) | Err(ReadError::Unreadable(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(lost)
+    }
+
     fn extend(&mut self, findings: Vec<Finding>) {
         self.has_findings |= !findings.is_empty();
         self.findings.extend(findings);
@@ -614,6 +685,7 @@ fn write(
         while let Some(chunk) = next.take_if(|chunk| is_nothing(chunk)) {
             account.add(&chunk.tally);
             account.looked += usize::from(chunk.end.is_some());
+            account.quarantined.extend(chunk.end.into_iter().flat_map(|end| end.ended.quarantined));
             next = receiver.recv().ok();
         }
         let Some(mut chunk) = next.take() else { break };
@@ -621,6 +693,7 @@ fn write(
         let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
         let (mut n_bytes, mut n_sessions) = (0, 0);
         let mut to_index = Vec::new();
+        let mut numbers = Vec::new();
         let began = Instant::now();
         loop {
             let job = &jobs[chunk.job];
@@ -647,7 +720,8 @@ fn write(
                     account.unchanged += usize::from(!is_done && counts);
                 }
             } else {
-                account.unchanged += chunk.findings.len();
+                let counts = |finding: &&Finding| matches!(finding, Finding::Put(..) | Finding::Older(..));
+                account.unchanged += chunk.findings.iter().filter(counts).count();
             }
             if let Some(end) = chunk.end.take() {
                 account.looked += 1;
@@ -657,9 +731,10 @@ fn write(
                         .map_err(failed)?;
                     match job.known {
                         None => account.new += 1,
-                        Some(_) => account.changed += usize::from(end.is_news),
+                        Some(_) => account.changed += usize::from(end.is_changed),
                     }
                 }
+                numbers.push((session, end.ended.summary));
                 account.quarantined.extend(end.ended.quarantined);
             }
             let is_long = n_bytes >= COMMIT_BYTES || n_sessions >= COMMIT_SESSIONS;
@@ -674,6 +749,9 @@ fn write(
             }
         }
         let revision = revising.finish().map_err(failed)?;
+        for (session, summary) in numbers {
+            synced::note_numbers(&writing, session, summary.as_deref()).map_err(failed)?;
+        }
         synced::refresh(&writing).map_err(failed)?;
         store.finish(writing)?;
         if let (Some(indexing), Some(revision)) = (&mut *indexing, revision) {
@@ -697,55 +775,40 @@ impl Account {
     }
 }
 
-/// What concerns a home as a whole: sessions that are gone, parts of messages that are gone, the log of changes.
-#[allow(clippy::too_many_arguments, reason = "one caller, and every one of them is another thing")]
+/// What concerns a home as a whole: sessions that are gone or cannot be read, parts of messages that are gone.
 fn finish_home(
     store: &Annals,
-    source: &dyn Source,
     home: i64,
     reason: &str,
     gone: &[(&SessionId, &Origin)],
-    quarantined: &[Quarantined],
-    options: Options,
-    is_first: bool,
+    orphans: Vec<Stored>,
     account: &mut Account,
 ) -> Result<(), SyncError> {
+    if gone.is_empty() && orphans.is_empty() {
+        return Ok(());
+    }
     let failed = |error: rusqlite::Error| store.commit_error(&error);
-    let orphans = match options.stage >= Stage::Parts && (is_first || options.full) {
-        true => source.orphans()?,
-        false => Vec::new(),
-    };
-    if !gone.is_empty() || !quarantined.is_empty() || !orphans.is_empty() {
-        let writing = store.write()?;
-        let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
-        for stored in orphans {
-            let prepared = Prepared::new(&stored.key, &stored.document, false);
-            let put = revising.put(&stored.key, &prepared, &stored.document).map_err(failed)?;
-            account.seen += 1;
-            match put {
-                Put::Written(_) => account.imported += 1,
-                Put::Unchanged => account.unchanged += 1,
-            }
+    let writing = store.write()?;
+    let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
+    for stored in orphans {
+        let prepared = Prepared::new(&stored.key, &stored.document, false);
+        account.seen += 1;
+        match revising.put(&stored.key, &prepared, &stored.document).map_err(failed)? {
+            Put::Written(_) => account.imported += 1,
+            Put::Unchanged => account.unchanged += 1,
         }
-        synced::note_quarantine(&writing, home, quarantined, store.now()).map_err(failed)?;
+    }
+    revising.finish().map_err(failed)?;
+    if !gone.is_empty() {
+        let mut revising =
+            Revising::new(&writing, store.now(), "gone from its home", Some(home)).map_err(failed)?;
+        for (id, origin) in gone {
+            synced::note_gone(&writing, &mut revising, origin.session, home, store.now()).map_err(failed)?;
+            account.gone.push((*id).clone());
+        }
         revising.finish().map_err(failed)?;
-        if !gone.is_empty() {
-            let mut revising =
-                Revising::new(&writing, store.now(), "gone from its home", Some(home)).map_err(failed)?;
-            for (id, origin) in gone {
-                synced::note_gone(&writing, &mut revising, origin.session, home, store.now())
-                    .map_err(failed)?;
-                account.gone.push((*id).clone());
-            }
-            revising.finish().map_err(failed)?;
-        }
-        synced::refresh(&writing).map_err(failed)?;
-        store.finish(writing)?;
     }
-    if options.events
-        && let Some(database) = source.as_database()
-    {
-        events::take(store, database, home, account)?;
-    }
+    synced::refresh(&writing).map_err(failed)?;
+    store.finish(writing)?;
     Ok(())
 }

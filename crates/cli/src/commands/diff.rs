@@ -1,6 +1,6 @@
 //! `annals diff`
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use annals::history::{At, Changed, difference};
@@ -71,7 +71,7 @@ pub(crate) fn run(context: &Context, args: &DiffArgs) -> CommandResult {
         Some(then) => &**then,
         None => store,
     };
-    let changes = in_order(&*before, after, &known.id)?;
+    let (changes, messages) = in_order(&*before, after, &known.id)?;
     if context.json {
         let mut output = context.plain_output();
         let rows: Result<Vec<_>, CliError> =
@@ -90,7 +90,18 @@ pub(crate) fn run(context: &Context, args: &DiffArgs) -> CommandResult {
     }
     output.line(paint.dim(format!("{} · {from} → {to}", known.id)))?;
     let mut screen = Screen { output: &mut output, clock: &context.clock, fold: !args.all };
+    let mut last: Option<&MessageId> = None;
     for changed in &changes {
+        if let Key::Message(_, id) = &changed.key {
+            last = Some(id);
+        }
+        // A part of a message that is the same still needs to be told where it is.
+        if let Key::Part(_, id, _) = &changed.key
+            && last.replace(id) != Some(id)
+            && let Some((_, document)) = messages.get(id)
+        {
+            screen.unchanged(&Key::Message(known.id.clone(), id.clone()), document)?;
+        }
         screen.changed(changed)?;
     }
     let n = |is: fn(&Changed) -> bool| changes.iter().filter(|changed| is(changed)).count();
@@ -126,26 +137,56 @@ fn parse_range(range: &str, clock: &Clock) -> Result<(At, Option<At>), CliError>
     }
 }
 
-/// What differs: the session itself, then message by message, then what stands beside.
-fn in_order(before: &dyn Read, after: &dyn Read, session: &SessionId) -> Result<Vec<Changed>, ReadError> {
-    let mut changes = difference(before, after, session)?;
-    let mut made: HashMap<MessageId, Millis> = HashMap::new();
-    for home in [before, after] {
-        let Some(record) = home.session(session)? else { continue };
+/// The messages of a session in a home, with the times they were made.
+type Messages = HashMap<MessageId, (Millis, Document)>;
+
+fn messages(home: &dyn Read, session: &SessionId) -> Result<Messages, ReadError> {
+    let mut messages = HashMap::new();
+    if let Some(record) = home.session(session)? {
         home.messages(&record, Want::PartCounts, &mut |message| {
             if let Key::Message(_, id) = message.stored.key {
-                made.insert(id, message.made);
+                messages.insert(id, (message.made, message.stored.document));
             }
             ControlFlow::Continue(())
         })?;
     }
+    Ok(messages)
+}
+
+/// What differs: the session itself, then message by message, then what stands beside. With it the messages.
+fn in_order(
+    before: &dyn Read,
+    after: &dyn Read,
+    session: &SessionId,
+) -> Result<(Vec<Changed>, Messages), ReadError> {
+    let mut changes = difference(before, after, session)?;
+    let (mut old, new) = (messages(before, session)?, messages(after, session)?);
+    // Parts go with their message, whether or not the store still has them.
+    let known: HashSet<Key> = changes.iter().map(|changed| changed.key.clone()).collect();
+    for key in before.session_keys(session)? {
+        if matches!(&key, Key::Part(_, message, _) if !new.contains_key(message))
+            && !known.contains(&key)
+            && let Some(stored) = before.document(&key)?
+        {
+            changes.push(Changed { key, before: Some(stored.document), after: None, is_step: false });
+        }
+    }
+    for changed in &mut changes {
+        if let Key::Part(_, message, _) = &changed.key {
+            changed.before.take_if(|_| !old.contains_key(message));
+            changed.after.take_if(|_| !new.contains_key(message));
+        }
+    }
+    changes.retain(|changed| changed.before != changed.after);
+    old.extend(new);
+    let made = |id: &MessageId| old.get(id).map_or(0, |(made, _)| *made);
     changes.sort_by_cached_key(|changed| match &changed.key {
         Key::Project(_) | Key::Session(..) => (0, 0, String::new(), 0),
-        Key::Message(_, id) => (1, made.get(id).copied().unwrap_or(0), id.to_string(), 0),
-        Key::Part(_, id, _) => (1, made.get(id).copied().unwrap_or(0), id.to_string(), 1),
+        Key::Message(_, id) => (1, made(id), id.to_string(), 0),
+        Key::Part(_, id, _) => (1, made(id), id.to_string(), 1),
         _ => (2, 0, String::new(), 0),
     });
-    Ok(changes)
+    Ok((changes, old))
 }
 
 fn to_json<'a>(changed: &'a Changed, session_id: &'a str) -> Result<ChangedJson<'a>, CliError> {
@@ -190,6 +231,12 @@ struct Screen<'a> {
 }
 
 impl Screen<'_> {
+    fn unchanged(&mut self, key: &Key, document: &Document) -> std::io::Result<()> {
+        let line = format!("  {}", self.output.paint.dim(self.name(key, document)));
+        self.output.line("")?;
+        self.output.line(line)
+    }
+
     fn changed(&mut self, changed: &Changed) -> std::io::Result<()> {
         let paint = self.output.paint;
         let shown = changed.after.as_ref().or(changed.before.as_ref());

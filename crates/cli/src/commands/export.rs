@@ -15,6 +15,7 @@ use clap::ValueEnum;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, report_quarantine};
+use crate::homes::parts_awaited;
 use crate::moment::parse_moment;
 use crate::text::{count, harmless};
 
@@ -77,8 +78,7 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
         sessions.extend(family.into_iter().filter(|session| seen.insert(session.id.clone())));
     }
     let selection = Selection { messages: &args.message, parts: &args.part };
-    let mut quarantined = Vec::new();
-    let mut n_left_out = 0;
+    let mut left = Left::default();
     match &args.output {
         None => {
             let mut output = context.plain_output();
@@ -90,7 +90,7 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
                 }
                 _ => output.json_text(bytes),
             };
-            write(home, &sessions, args.format, selection, &mut sink, &mut quarantined, &mut n_left_out)?;
+            write(home, &sessions, args.format, selection, &mut sink, &mut left)?;
             output.finish()?;
         }
         Some(path) => {
@@ -98,20 +98,19 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
                 |error: std::io::Error| CliError::new(format!("cannot write {}: {error}", path.display()));
             write_file(
                 path,
-                |sink| {
-                    write(home, &sessions, args.format, selection, sink, &mut quarantined, &mut n_left_out)
-                },
+                |sink| write(home, &sessions, args.format, selection, sink, &mut left),
                 to_file,
             )?;
         }
     }
-    if n_left_out > 0 {
+    if left.n_left_out > 0 {
         context.note(&format!(
             "note: {} of OpenCode's second transcript store left out, as `opencode export` does; `--format jsonl` and `markdown` have them",
-            count(n_left_out, "message")
+            count(left.n_left_out, "message")
         ));
     }
-    Ok(report_quarantine(&quarantined, context.stderr_paint()))
+    let outcome = report_quarantine(&left.quarantined, context.stderr_paint());
+    Ok(outcome.and(context.report_awaited(left.n_awaited)))
 }
 
 /// Writes a file that appears only when it is complete.
@@ -142,6 +141,17 @@ fn write_file(
     Ok(())
 }
 
+/// What is not in an export.
+#[derive(Default)]
+struct Left {
+    /// What could not be read.
+    quarantined: Vec<Quarantined>,
+    /// Messages that `opencode export` does not see.
+    n_left_out: usize,
+    /// Parts that the store does not have yet.
+    n_awaited: usize,
+}
+
 type Sink<'a> = dyn FnMut(&[u8]) -> std::io::Result<()> + 'a;
 
 fn write(
@@ -150,8 +160,7 @@ fn write(
     format: Format,
     selection: Selection<'_>,
     sink: &mut Sink<'_>,
-    quarantined: &mut Vec<Quarantined>,
-    n_left_out: &mut usize,
+    left: &mut Left,
 ) -> Result<(), CliError> {
     if format == Format::Jsonl {
         sink(&jsonl::header())?;
@@ -159,26 +168,48 @@ fn write(
     let mut projects = HashSet::new();
     let mut matched = Matched::default();
     for session in sessions {
-        match format {
+        let n_parts = match format {
             Format::Opencode => {
                 let mut writer = ExportWriter::new(&session.stored.document);
-                each_message(home, session, selection, &mut matched, quarantined, &mut |message| {
-                    if message.converted {
-                        *n_left_out += 1;
-                        return Ok(());
-                    }
-                    writer.message(&message.stored.document, message.parts.iter().map(|part| &part.document));
-                    sink(&writer.take())
-                })?;
+                let n_parts = each_message(
+                    home,
+                    session,
+                    selection,
+                    &mut matched,
+                    &mut left.quarantined,
+                    &mut |message| {
+                        if message.converted {
+                            left.n_left_out += 1;
+                            return Ok(());
+                        }
+                        writer.message(
+                            &message.stored.document,
+                            message.parts.iter().map(|part| &part.document),
+                        );
+                        sink(&writer.take())
+                    },
+                )?;
                 sink(&writer.finish())?;
+                n_parts
             }
             Format::Markdown => {
                 let mut writer = MarkdownWriter::new(&session.stored.document);
-                each_message(home, session, selection, &mut matched, quarantined, &mut |message| {
-                    writer.message(&message.stored.document, message.parts.iter().map(|part| &part.document));
-                    sink(writer.take().as_bytes())
-                })?;
+                let n_parts = each_message(
+                    home,
+                    session,
+                    selection,
+                    &mut matched,
+                    &mut left.quarantined,
+                    &mut |message| {
+                        writer.message(
+                            &message.stored.document,
+                            message.parts.iter().map(|part| &part.document),
+                        );
+                        sink(writer.take().as_bytes())
+                    },
+                )?;
                 sink(writer.finish().as_bytes())?;
+                n_parts
             }
             Format::Jsonl => {
                 if projects.insert(session.project.clone())
@@ -187,18 +218,30 @@ fn write(
                     sink(&jsonl::write(&project.key, &project.document))?;
                 }
                 sink(&jsonl::write(&session.stored.key, &session.stored.document))?;
-                each_message(home, session, selection, &mut matched, quarantined, &mut |message| {
-                    sink(&jsonl::write(&message.stored.key, &message.stored.document))?;
-                    message.parts.iter().try_for_each(|part| sink(&jsonl::write(&part.key, &part.document)))
-                })?;
+                let n_parts = each_message(
+                    home,
+                    session,
+                    selection,
+                    &mut matched,
+                    &mut left.quarantined,
+                    &mut |message| {
+                        sink(&jsonl::write(&message.stored.key, &message.stored.document))?;
+                        message
+                            .parts
+                            .iter()
+                            .try_for_each(|part| sink(&jsonl::write(&part.key, &part.document)))
+                    },
+                )?;
                 // Share secrets are left out: who has them can change what is shared.
                 for key in [Key::Todo(session.id.clone()), Key::Diff(session.id.clone())] {
                     if let Some(stored) = home.document(&key)? {
                         sink(&jsonl::write(&stored.key, &stored.document))?;
                     }
                 }
+                n_parts
             }
-        }
+        };
+        left.n_awaited += parts_awaited(home, session, n_parts);
     }
     matched.complete(selection)
 }
@@ -232,6 +275,7 @@ impl Matched {
     }
 }
 
+/// Visits the messages that are wanted. Returns how many parts there are, wanted or not.
 fn each_message(
     home: &dyn Read,
     session: &SessionRecord,
@@ -239,10 +283,12 @@ fn each_message(
     matched: &mut Matched,
     quarantined: &mut Vec<Quarantined>,
     write: &mut dyn FnMut(&MessageRecord) -> std::io::Result<()>,
-) -> Result<(), CliError> {
+) -> Result<usize, CliError> {
     let mut failed = None;
+    let mut n_parts = 0;
     let unvisited = home.messages(session, Want::Parts, &mut |mut message| {
         quarantined.append(&mut message.quarantined);
+        n_parts += message.parts.len();
         if !selection.parts.is_empty() {
             message.parts.retain(
                 |part| matches!(&part.key, Key::Part(_, _, id) if matched.fits(selection.parts, id.as_str())),
@@ -270,5 +316,5 @@ fn each_message(
         }
     })?;
     quarantined.extend(unvisited);
-    failed.map_or(Ok(()), |error| Err(error.into()))
+    failed.map_or(Ok(n_parts), |error| Err(error.into()))
 }

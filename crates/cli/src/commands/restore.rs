@@ -5,10 +5,10 @@ use annals::home::{Read, Write};
 use annals::sync::Stage;
 use serde::Serialize;
 
+use crate::commands::undo::made;
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
 use crate::moment::{describe, known_session, open_at, parse_moment};
-use crate::text::count;
 
 /// Make a session what it was
 ///
@@ -75,17 +75,11 @@ pub(crate) fn run(context: &Context, args: &RestoreArgs) -> CommandResult {
         output.finish()?;
         return Ok(Outcome::Done);
     }
-    match receipt.revision {
-        None => context.note(&format!("{} is as it was at {when}", known.id)),
-        Some(revision) => {
-            context.note(&format!(
-                "{} is again what it was at {when}: {} written, {} deleted",
-                known.id,
-                count(receipt.written, "document"),
-                receipt.deleted,
-            ));
-            context.note(&format!("this is revision {revision}; `annals undo {revision}` takes it back"));
-        }
+    if receipt.revision.is_none() {
+        context.note(&format!("{} is what it was at {when} already", known.id));
+    } else {
+        context.note(&format!("{} is again what it was at {when}", known.id));
+        context.note(&made(&receipt));
     }
     Ok(Outcome::Done)
 }

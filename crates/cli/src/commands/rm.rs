@@ -103,7 +103,7 @@ pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
         let n_sessions: usize = rows.iter().filter(|row| row.removed).map(|row| row.sessions.len()).sum();
         context.note(&format!("deleted {}", count(n_sessions, "session")));
         if fates.contains(&Fate::Kept) {
-            context.note("the store keeps what it knows of them, marked `source gone`; `annals forget` erases that too");
+            context.note("the store keeps them, marked [source gone]; `annals forget` erases them there");
         }
         if fates.contains(&Fate::Undoable) {
             context

@@ -5,11 +5,13 @@ use annals::model::search::query::{Field, Filter, Query, parse};
 use annals::model::search::snippet::Snippet;
 use annals::query::SessionQuery;
 use annals::search::{Hit, Hits, Request, Wanted};
+use annals::sync::Stage;
 use serde::Serialize;
 
 use crate::args::Filters;
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
+use crate::homes::Freshness;
 use crate::output::{Output, Painter};
 use crate::short_id::ShortIds;
 use crate::text::{count, cut, grouped, harmless, one_line, width, wrap};
@@ -19,19 +21,19 @@ use crate::time_arg::parse_time;
 ///
 /// Answers from the text index, the best hits first. Words are found whatever their case, also as pieces of names such as
 /// `getUserName` or `src/main.rs`. With `--substring` or `--regex` every document is read instead, and the latest hits come
-/// first.
-///
-///   parse error            both words, anywhere in the text
-///   \"parse error\"          side by side
-///   pars*                  words that begin so
-///   parse OR lex           either
-///   parse -test            without the second; also NOT test
-///   (parse OR lex) error   grouped
-///   tool:bash role:user type:reasoning agent:build model:gpt
-///   project:. dir:/path since:7d until:2026-01-01
+/// first. `--since` and `--until` are about when something was said.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 #[command(after_help = "\
+Queries:
+  parse error            both words, anywhere in the text
+  \"parse error\"          side by side
+  pars*                  words that begin so
+  parse OR lex           either; AND binds closer and may be left out
+  parse -test            without the second; also NOT test
+  (parse OR lex) error   grouped
+  tool:bash -role:user   only there, not there; also type:, agent:, model:
+  since:7d project:.     narrow the whole search; also until:, dir:
+
 Examples:
   annals search empty cart
   annals search '\"empty cart\" -test since:7d'
@@ -39,7 +41,7 @@ Examples:
   annals search --regex 'TODO\\(\\w+\\)' --role assistant
   annals search --substring '0x1f' --json | jq -r '.[].snippet'")]
 pub(crate) struct SearchArgs {
-    /// What to search for; quote it for the shell if it has `\"`, `*`, `(` or a word that begins with `-`
+    /// What to search for; quote it for the shell if it has quotation marks, `*`, `(` or a word that begins with `-`
     #[arg(required = true, value_name = "QUERY")]
     query: Vec<String>,
     #[command(flatten)]
@@ -100,10 +102,14 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
         true => None,
         false => Some(parse(&text).map_err(|error| at_place(&text, error.at, &error.to_string()))?),
     };
-    let (store, _passing) = context.open_searchable()?;
+    let stage = if query.is_some() { Stage::Text } else { Stage::Parts };
+    let (store, _passing) = context.open_searchable(stage)?;
+    let is_synced = matches!(store.freshness, Freshness::Synced);
     let store = &store.annals;
-    if query.is_some() && !store.is_read_only() {
-        context.update_index(store)?;
+    // A store that is not followed is indexed all the same.
+    if query.is_some() && !is_synced && !store.is_read_only() {
+        let progress = context.progress(0, "indexing documents");
+        store.update_index(&|done, total| progress.reach(done, total))?;
     }
     let request = request(context, args, store, query, text)?;
     let hits = store.search(&request)?;
@@ -276,7 +282,7 @@ fn print(context: &Context, args: &SearchArgs, store: &Annals, hits: &Hits) -> R
     if hits.hits.is_empty() {
         let note = match hits.total {
             0 => "no hits".to_owned(),
-            total => format!("no more hits: there are {}", grouped(total)),
+            total => format!("only {}", count(total, "hit")),
         };
         context.note(&note);
         return Ok(());

@@ -10,7 +10,7 @@ use annals::sync::Stage;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, report_quarantine};
-use crate::homes::Homes;
+use crate::homes::{Homes, parts_awaited};
 use crate::moment::{describe, parse_moment};
 use crate::transcript::{Tools, Transcript, TranscriptOptions};
 
@@ -69,7 +69,7 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
     let mut output = if context.json { context.plain_output() } else { context.paged_output() };
     let mut quarantined = Vec::new();
     let mut failed: Option<std::io::Error> = None;
-    let mut n_shown = 0;
+    let (mut n_shown, mut n_parts) = (0, 0);
     // One walk over the messages, whatever is made of each.
     let mut walk = |show: &mut dyn FnMut(&annals::home::MessageRecord) -> std::io::Result<()>| {
         home.messages(&session, Want::Parts, &mut |mut message| {
@@ -79,6 +79,7 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
             };
             let shown = if wanted { show(&message) } else { Ok(()) };
             n_shown += usize::from(wanted);
+            n_parts += message.parts.len();
             quarantined.append(&mut message.quarantined);
             match shown {
                 Ok(()) => ControlFlow::Continue(()),
@@ -129,5 +130,6 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
     if let (Some(wanted), 0) = (&args.message, n_shown) {
         return Err(CliError::new(format!("no message of session {} begins with {wanted:?}", session.id)));
     }
-    Ok(report_quarantine(&quarantined, context.stderr_paint()))
+    let outcome = report_quarantine(&quarantined, context.stderr_paint());
+    Ok(outcome.and(context.report_awaited(parts_awaited(home, &session, n_parts))))
 }

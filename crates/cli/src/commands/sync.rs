@@ -1,7 +1,7 @@
 //! `annals sync`
 
 use annals::search::Indexed;
-use annals::sync::Account;
+use annals::sync::{Account, Options, Stage};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -65,8 +65,8 @@ impl From<Indexed> for IndexJson {
 }
 
 pub(crate) fn run(context: &Context, args: &SyncArgs) -> CommandResult {
-    let (store, account) = context.sync_now(args.full, args.events)?;
-    let indexed = if args.no_index { None } else { Some(context.update_index(&store)?) };
+    let stage = if args.no_index { Stage::Parts } else { Stage::Text };
+    let (store, account) = context.sync_now(Options { stage, full: args.full, events: args.events })?;
     if context.json {
         let mut output = context.plain_output();
         output.json(&AccountJson {
@@ -83,7 +83,10 @@ pub(crate) fn run(context: &Context, args: &SyncArgs) -> CommandResult {
             quarantined: account.quarantined.len(),
             deleted: account.deleted,
             recorded: account.recorded,
-            index: indexed.map(IndexJson::from),
+            index: match args.no_index {
+                true => None,
+                false => Some(IndexJson { documents: account.indexed, revision: store.head()? }),
+            },
             failed: account.failed.iter().map(|failed| one_line(failed)).collect(),
             problems: account.quarantined.iter().map(|problem| one_line(&problem.to_string())).collect(),
         })?;
@@ -91,9 +94,6 @@ pub(crate) fn run(context: &Context, args: &SyncArgs) -> CommandResult {
     } else {
         for line in lines(&account) {
             context.note(&line);
-        }
-        if let Some(indexed) = indexed.filter(|indexed| indexed.documents > 0) {
-            context.note(&format!("{} added to the text index", count(indexed.documents, "document")));
         }
     }
     let outcome = report_quarantine(&account.quarantined, context.stderr_paint());
@@ -130,9 +130,11 @@ fn lines(account: &Account) -> Vec<String> {
             count(account.recorded, "earlier state")
         ));
     }
+    if account.indexed > 0 {
+        lines.push(format!("{} added to the text index", count(account.indexed, "document")));
+    }
     if account.forgotten > 0 {
-        lines
-            .push(format!("{} left alone, because they were forgotten", count(account.forgotten, "session")));
+        lines.push(format!("{} left alone: forgotten here", count(account.forgotten, "session")));
     }
     lines
 }

@@ -2,7 +2,7 @@
 
 use annals::history::{self, History, LogQuery, UndoError};
 use annals::home::annals::Annals;
-use annals::home::{Read, Write};
+use annals::home::{Read, Receipt, Write};
 use annals::sync::Stage;
 use serde::Serialize;
 
@@ -71,21 +71,26 @@ pub(crate) fn run(context: &Context, args: &UndoArgs) -> CommandResult {
         return Ok(Outcome::Done);
     }
     context.note(&format!(
-        "undid revision {number}, {:?} of {}: {} written, {} deleted",
-        one_line(&revision.reason),
+        "undid revision {number} of {}: {}",
         context.clock.date_time(revision.time),
-        count(receipt.written, "document"),
-        receipt.deleted,
+        one_line(&revision.reason)
     ));
-    if let Some(undo) = receipt.revision {
-        context.note(&format!("this is revision {undo}; `annals undo {undo}` takes it back"));
-    }
+    context.note(&made(&receipt));
     let sessions = revision.touched.iter().filter_map(|touched| touched.session.as_ref());
     let mut followed = sessions.filter_map(|session| store.session(session).ok().flatten());
     if followed.any(|session| is_followed(store, &session)) {
         context.note("the store has changed; OpenCode's own home is as it was");
     }
     Ok(Outcome::Done)
+}
+
+/// What a change of the store did, and how to take it back.
+pub(crate) fn made(receipt: &Receipt) -> String {
+    let what = format!("{} written, {} deleted", count(receipt.written, "document"), receipt.deleted);
+    match receipt.revision {
+        Some(revision) => format!("{what}: revision {revision}, which `annals undo {revision}` takes back"),
+        None => what,
+    }
 }
 
 /// Why a revision cannot be undone, and what can be done instead.

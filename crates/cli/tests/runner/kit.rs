@@ -269,10 +269,15 @@ pub(crate) fn snapshot(home: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u
         .collect()
 }
 
-/// A size as the overview shows it.
-pub(crate) fn size(bytes: u64) -> String {
-    match bytes {
-        n if n >= 1 << 20 => format!("{:.1} MB", n as f64 / f64::from(1 << 20)),
-        n => format!("{:.1} KB", n as f64 / f64::from(1 << 10)),
+/// What a command printed, with sizes after a certain place hidden: those of a store depend on how its commits fell.
+pub(crate) fn hide_sizes(ran: &Ran, after: &str) -> String {
+    let text = ran.to_string();
+    let (kept, text) = text.split_at(text.find(after).unwrap_or(0));
+    let mut words: Vec<&str> = text.split(' ').collect();
+    for n in 1..words.len() {
+        if words[n].starts_with("KB") || words[n].starts_with("MB") {
+            words[n - 1] = "N";
+        }
     }
+    format!("{kept}{}", words.join(" "))
 }

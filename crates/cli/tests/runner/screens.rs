@@ -24,6 +24,7 @@ fn overview() {
     Try
       annals list               all sessions
       annals show 36f8c14a0     read one
+      annals search WORDS       find what was said
       annals stats              tokens, cost, tools
       annals check              look for damage
       annals --help             everything else

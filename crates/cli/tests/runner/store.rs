@@ -19,9 +19,30 @@ fn the_overview_tells_of_the_store() {
     let user = User::with("opencode-1.1.65");
     let overview = user.annals(&[]).run().ok();
     let json = user.annals(&["--json"]).run().ok().json();
-    let shown =
-        overview.to_string().replace(&super::kit::size(json["store"]["bytes"].as_u64().unwrap()), "SIZE");
-    assert_snapshot!(shown, @"");
+    let shown = super::kit::hide_sizes(&overview, "store\n");
+    assert_snapshot!(shown, @"
+    exit 0
+    HOME/.local/share/opencode
+      121 sessions in 4 projects, 521 messages, 1,274 parts, 1.2 MB
+      last used 19h ago (2026-02-24 16:20)
+    HOME/.local/share/annals/annals.db  store
+      121 sessions, N KB, up to date, revision 2 just now, no text index yet
+
+    Latest
+      36f8c14a0  19h ago     Document check (2)
+      36f8c0bdb  19h ago     TODO markers in src (2)
+      36f8c1308  19h ago     Overloaded provider
+      36f8c15fe  19h ago     Document check (2)
+      36f8c19c7  19h ago     Payment triage (2)
+
+    Try
+      annals list               all sessions
+      annals show 36f8c14a0     read one
+      annals search WORDS       find what was said
+      annals stats              tokens, cost, tools
+      annals check              look for damage
+      annals --help             everything else
+    ");
     let store = &json["store"];
     assert_eq!(store["path"], user.store().display().to_string());
     assert_eq!(
@@ -132,6 +153,10 @@ fn a_store_is_made_where_it_was_asked_for() {
     assert_eq!(titles(user.annals(&["list", "--json", "--home", &store]).run()), ["First"]);
     let both = user.annals(&["list", "--json", "--home", &store, "--home", ".local/share/opencode"]).run();
     assert_eq!(titles(both), ["First", "Second"]);
+    // A list has not brought more than it needed.
+    assert_snapshot!(user.annals(&["show", "First", "--home", &store]).run(), @"");
+    assert_eq!(user.annals(&["export", "First", "--no-sync"]).run().code, 3);
+    assert!(user.annals(&["show", "First"]).run().ok().text().contains("Hello to you"));
     let shown = user.annals(&["show", "First", "--home", &store]).run().ok();
     assert!(shown.text().contains("Hello to you"));
 }
@@ -139,12 +164,32 @@ fn a_store_is_made_where_it_was_asked_for() {
 #[test]
 fn no_store_is_made_for_nothing() {
     let user = User::new();
-    assert_snapshot!(user.annals(&["list"]).run(), @"");
-    assert_snapshot!(user.annals(&["log"]).run(), @"");
-    assert_snapshot!(user.annals(&["search", "x"]).run(), @"");
+    assert_snapshot!(user.annals(&["list"]).run(), @"
+    exit 1
+    -- stderr
+    error: no OpenCode sessions in HOME/.local/share/opencode
+    hint: `--home PATH` names another place; `annals demo` shows annals on a sample
+    ");
+    assert_snapshot!(user.annals(&["log"]).run(), @"
+    exit 1
+    -- stderr
+    error: no OpenCode sessions in HOME/.local/share/opencode
+    hint: `--home PATH` names another place; `annals demo` shows annals on a sample
+    ");
+    assert_snapshot!(user.annals(&["search", "x"]).run(), @"
+    exit 1
+    -- stderr
+    error: no OpenCode sessions in HOME/.local/share/opencode
+    hint: `--home PATH` names another place; `annals demo` shows annals on a sample
+    ");
     assert!(!user.store().exists());
     user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
-    assert_snapshot!(user.annals(&["list", "--no-sync"]).run(), @"");
+    assert_snapshot!(user.annals(&["list", "--no-sync"]).run(), @"
+    exit 1
+    -- stderr
+    error: there is no store at HOME/.local/share/annals/annals.db yet
+    hint: without `--no-sync` it is made
+    ");
     assert!(!user.store().exists());
 }
 
@@ -158,18 +203,52 @@ fn what_opencode_deletes_stays() {
         std::fs::remove_dir_all(user.opencode().join(place)).unwrap();
     }
     user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
-    assert_snapshot!(user.later(5, &["list"]).run(), @"");
+    assert_snapshot!(user.later(5, &["list"]).run(), @"
+    exit 0
+    ID      UPDATED     MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago        2       0        $0  First
+    36bbbb  19h ago        2       0        $0  A title that is quite… [source gone]
+    -- stderr
+    2 sessions
+    ");
     let rows = user.later(6, &["list", "--json"]).run().ok().json();
     let gone: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["gone"].clone()).collect();
     assert!(
         gone.contains(&1_772_021_280_000_u64.into()) && gone.contains(&serde_json::Value::Null),
         "{gone:?}"
     );
-    assert_snapshot!(user.later(6, &["show", "longer"]).run(), @"");
-    assert_snapshot!(user.later(6, &["rename", "longer", "Shorter"]).run(), @"");
-    assert_snapshot!(user.later(6, &["archive", "Shorter"]).run(), @"");
+    assert_snapshot!(user.later(6, &["show", "longer"]).run(), @"
+    exit 0
+    A title that is quite a bit longer than its place
+    ses_36bbbbffe2 · /home/dev · 2026-02-24 16:20
+    gone from OpenCode since 2026-02-25 12:08; this is what the store kept
+
+    1. You to build                                                         16:20:00
+    ▌ And
+
+      It is
+
+      build · lab/lab-large · 0 in · 0 out · $0 · 0ms
+    ");
+    assert_snapshot!(user.later(6, &["rename", "longer", "Shorter"]).run(), @r#"
+    exit 0
+    -- stderr
+    ses_36bbbbffe2 is now called "Shorter" in the store; it is in no home of OpenCode any more
+    "#);
+    assert_snapshot!(user.later(6, &["archive", "Shorter"]).run(), @"
+    exit 0
+    -- stderr
+    ses_36bbbbffe2 is archived in the store; it is in no home of OpenCode any more
+    ");
     assert_eq!(user.later(6, &["list", "--json", "--archived"]).run().ok().json()[0]["title"], "Shorter");
-    assert_snapshot!(user.later(7, &["rm", "Shorter"]).run(), @"");
+    assert_snapshot!(user.later(7, &["rm", "Shorter"]).run(), @"
+    exit 0
+    -- stderr
+    ses_36bbbbffe2  Shorter
+    1 session, 2 messages, 2 parts, 5 documents in all
+    deleted 1 session
+    `annals undo` brings back what was deleted from the store; `annals forget` erases it
+    ");
     assert_eq!(titles(user.later(7, &["list", "--json"]).run()), ["First"]);
     let _ = user.later(8, &["undo"]).run().ok();
     assert_eq!(titles(user.later(8, &["list", "--json"]).run()), ["First", "Shorter"]);
@@ -190,11 +269,22 @@ fn what_opencode_deletes_stays() {
 fn changes_go_to_opencodes_home_and_the_store_knows() {
     let user = User::new();
     user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
-    assert_snapshot!(user.annals(&["rename", "First", "Renamed"]).run(), @"");
+    assert_snapshot!(user.annals(&["rename", "First", "Renamed"]).run(), @r#"
+    exit 0
+    -- stderr
+    ses_36aaaaffe1 is now called "Renamed"
+    "#);
     let file = user.opencode().join("storage/session/global/ses_36aaaaffe1.json");
     assert!(std::fs::read_to_string(&file).unwrap().contains("Renamed"));
     assert_eq!(titles(user.annals(&["list", "--json", "--no-sync"]).run()), ["Renamed"]);
-    assert_snapshot!(user.annals(&["rm", "Renamed"]).run(), @"");
+    assert_snapshot!(user.annals(&["rm", "Renamed"]).run(), @"
+    exit 0
+    -- stderr
+    ses_36aaaaffe1  Renamed
+    1 session, 2 messages, 2 parts, 5 documents in all
+    deleted 1 session
+    the store keeps what it knows of them, marked `source gone`; `annals forget` erases that too
+    ");
     assert!(!file.exists());
     let rows = user.annals(&["list", "--json", "--no-sync"]).run().ok().json();
     assert_eq!(rows[0]["gone"], 1_772_020_980_000_u64);
@@ -220,7 +310,13 @@ fn changes_go_to_opencodes_home_and_the_store_knows() {
 #[test]
 fn sync_gives_an_account() {
     let user = User::with("opencode-1.1.65");
-    assert_snapshot!(user.annals(&["sync"]).run(), @"");
+    assert_snapshot!(user.annals(&["sync"]).run(), @"
+    exit 0
+    -- stderr
+    121 sessions: 121 new, 0 changed, 0 gone
+    2,042 documents looked at: 2,042 imported, 0 unchanged, 0 quarantined
+    1,916 documents added to the text index
+    ");
     let account = user.annals(&["sync", "--full", "--json"]).run().ok().json();
     assert_eq!((&account["sessions"], &account["new"]), (&121.into(), &0.into()), "{account}");
     assert_eq!(account["seen"], account["unchanged"], "{account}");
@@ -234,7 +330,12 @@ fn sync_gives_an_account() {
     let n_sessions = 121 + account["new"].as_u64().unwrap() as usize;
     assert_eq!(user.annals(&["list", "--json"]).run().ok().json().as_array().unwrap().len(), n_sessions);
     let store = user.store().display().to_string();
-    assert_snapshot!(user.annals(&["sync", "--home", &store]).run(), @"");
+    assert_snapshot!(user.annals(&["sync", "--home", &store]).run(), @"
+    exit 2
+    -- stderr
+    error: HOME/.local/share/annals/annals.db is a store, which no store follows
+    hint: `--home` names what to take over, `--store` where to keep it
+    ");
     assert_eq!(user.annals(&["sync", "--home", "nowhere"]).run().code, 1);
 }
 
@@ -249,12 +350,41 @@ fn what_could_not_be_read_is_told() {
     std::fs::write(&part, "").unwrap();
     let session = user.opencode().join("storage/session/global/ses_36cccc.json");
     std::fs::write(&session, "{").unwrap();
-    for _ in 0..2 {
-        assert_snapshot!(user.annals(&["sync"]).run());
-        assert_snapshot!(user.annals(&["list"]).run());
-        assert_eq!(user.annals(&["show", "First"]).run().code, 3);
-        assert_eq!(user.annals(&["show", "Second"]).run().code, 0);
-        assert_eq!(user.annals(&["stats"]).run().code, 3);
+    assert_snapshot!(user.annals(&["sync"]).run(), @"
+    exit 3
+    -- stderr
+    3 sessions: 2 new, 0 changed, 0 gone
+    11 documents looked at: 9 imported, 0 unchanged, 2 quarantined
+    9 documents added to the text index
+    warning: 2 documents could not be read; everything else is there
+      storage/part/msg_36aaaaffe12/prt_36aaaaffe12.json: the document is empty (session ses_36aaaaffe1)
+      storage/session/global/ses_36cccc.json:1:2: the text ends inside an object (session ses_36cccc)
+    hint: `annals check` lists everything that is damaged
+    ");
+    assert_snapshot!(user.annals(&["list"]).run(), @"
+    exit 3
+    ID      UPDATED     MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago        2       0        $0  First
+    36bbbb  19h ago        2       0        $0  Second
+    -- stderr
+    2 sessions
+    warning: 1 document could not be read; everything else is there
+      storage/session/global/ses_36cccc.json:1:2: the text ends inside an object (session ses_36cccc)
+    hint: `annals check` lists everything that is damaged
+    ");
+    for (arguments, code) in [
+        (&["sync"][..], 3),
+        (&["list"], 3),
+        (&["show", "First"], 3),
+        (&["show", "Second"], 0),
+        (&["export", "First"], 3),
+        (&["stats"], 3),
+        (&["tree", "--all"], 3),
+        (&["list", "--no-sync"], 3),
+        (&[], 3),
+    ] {
+        let ran = user.annals(arguments).run();
+        assert_eq!(ran.code, code, "{arguments:?}: {ran}");
     }
     std::fs::write(&part, whole).unwrap();
     std::fs::remove_file(&session).unwrap();
@@ -269,23 +399,64 @@ fn without_a_store_the_homes_are_read() {
     user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
     // Something else is in the way.
     std::fs::create_dir_all(user.store()).unwrap();
-    assert_snapshot!(user.annals(&["list"]).run(), @"");
+    assert_snapshot!(user.annals(&["list"]).run(), @"
+    exit 0
+    ID      UPDATED     MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago        2       0        $0  First
+    -- stderr
+    warning: HOME/.local/share/annals/annals.db is not a store of annals; OpenCode's homes are read as they are (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
+    1 session
+    ");
     assert!(user.annals(&["show", "First"]).run().ok().text().contains("Hello to you"));
-    assert_snapshot!(user.annals(&["rename", "First", "Renamed"]).run(), @"");
-    assert_snapshot!(user.annals(&["log"]).run(), @"");
-    assert_snapshot!(user.annals(&["search", "hello"]).run(), @"");
+    assert_snapshot!(user.annals(&["rename", "First", "Renamed"]).run(), @r#"
+    exit 0
+    -- stderr
+    warning: HOME/.local/share/annals/annals.db is not a store of annals; OpenCode's homes are read as they are (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
+    ses_36aaaaffe1 is now called "Renamed"
+    "#);
+    assert_snapshot!(user.annals(&["log"]).run(), @"
+    exit 1
+    -- stderr
+    error: HOME/.local/share/annals/annals.db is not a store of annals
+    hint: `--store PATH` or ANNALS_STORE names an `annals.db` elsewhere
+    ");
+    assert_snapshot!(user.annals(&["search", "hello"]).run(), @"
+    exit 1
+    -- stderr
+    error: HOME/.local/share/annals/annals.db is not a store of annals
+    hint: `--store PATH` or ANNALS_STORE names an `annals.db` elsewhere
+    ");
     // Who names a store is not answered from elsewhere.
-    assert_snapshot!(user.annals(&["list", "--store", ".local"]).run(), @"");
+    assert_snapshot!(user.annals(&["list", "--store", ".local"]).run(), @"
+    exit 1
+    -- stderr
+    error: HOME/.local is not a store of annals
+    hint: `--store PATH` or ANNALS_STORE names an `annals.db` elsewhere
+    ");
     std::fs::remove_dir(user.store()).unwrap();
     write(user.root(), ".local/share/annals/annals.db", "this is no database, but a text of some length");
-    assert_snapshot!(user.annals(&["list"]).run(), @"");
+    assert_snapshot!(user.annals(&["list"]).run(), @"
+    exit 0
+    ID      UPDATED     MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago        2       0        $0  Renamed
+    -- stderr
+    warning: HOME/.local/share/annals/annals.db is not a store of annals; OpenCode's homes are read as they are (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
+    1 session
+    ");
     // A later version made it.
     std::fs::remove_file(user.store()).unwrap();
     let _ = user.annals(&["list"]).run().ok();
     let connection = rusqlite::Connection::open(user.store()).unwrap();
     connection.execute("UPDATE meta SET value = 99 WHERE name IN ('schema', 'reader')", []).unwrap();
     drop(connection);
-    assert_snapshot!(user.annals(&["list"]).run(), @"");
+    assert_snapshot!(user.annals(&["list"]).run(), @"
+    exit 0
+    ID      UPDATED     MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago        2       0        $0  Renamed
+    -- stderr
+    warning: HOME/.local/share/annals/annals.db was made by a later version of annals (schema 99, this one knows 1); OpenCode's homes are read as they are (install the newer annals)
+    1 session
+    ");
     // None of it was touched.
     assert!(user.annals(&["log"]).run().stderr.contains("later version"));
 }
@@ -311,13 +482,62 @@ fn disks_that_cannot_be_written_to() {
         mount -o remount,bind,ro "$S"
         "$A" list; echo "read-only, with sessions: $?"
         "$A" log; echo "log: $?"
-        "$A" search hello; echo "search: $?"
+        "$A" search hello || echo "search: $?"
+        "$A" search --substring Hello; echo "search: $?"
         "$A" undo 2 || echo "undo: $?"
         "$A" rename First Other; echo "rename: $?"
     "#;
     let (stdout, stderr) = text(&in_namespace(user.root(), script));
     let root = user.root().display().to_string();
-    assert_snapshot!(format!("{stdout}-- stderr\n{stderr}").replace(&root, "HOME"), @"");
+    assert_snapshot!(format!("{stdout}-- stderr\n{stderr}").replace(&root, "HOME"), @r#"
+    ID      UPDATED     MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago        2       0        $0  First
+    full: 0
+    ID      UPDATED     MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago        2       0        $0  First
+    read-only: 0
+    log: 1
+    ID      UPDATED     MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago        2       0        $0  First
+    read-only, with sessions: 0
+    1  2026-02-25 12:03  +5   sync · opencode/  First
+    log: 0
+    search: 1
+    36aaaa  First
+      assistant · 2026-02-24 16:20
+        Hello to you
+        annals show 36aaaa --message msg_36aaaaffe12
+      you · 2026-02-24 16:20
+        Hello
+        annals show 36aaaa --message msg_36aaaaffe11
+    search: 0
+    undo: 1
+    rename: 0
+    -- stderr
+    warning: cannot make HOME/.local/share/annals/annals.db: the disk is full; OpenCode's homes are read as they are (make room on the disk)
+    1 session
+    warning: cannot open HOME/.local/share/annals/annals.db: read-only filesystem or storage medium; OpenCode's homes are read as they are (`--store PATH` or ANNALS_STORE keeps the store elsewhere)
+    1 session
+    error: cannot open HOME/.local/share/annals/annals.db: read-only filesystem or storage medium
+    hint: `--store PATH` or ANNALS_STORE keeps the store elsewhere
+    1 session: 1 new, 0 changed, 0 gone
+    5 documents looked at: 5 imported, 0 unchanged, 0 quarantined
+    5 documents added to the text index
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    1 session
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    1 revision
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    error: the text index HOME/.local/share/annals/annals.index cannot be used: Failed to acquire Lockfile: IoError(Os { code: 30, kind: ReadOnlyFilesystem, message: "Read-only file system" }). None
+    hint: `annals reindex` makes it anew; `--substring` and `--regex` do without it
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    2 of 2 hits
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    error: there is no revision 2
+    hint: the last one is 1; `annals log` lists them
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    ses_36aaaaffe1 is now called "Other"
+    "#);
 }
 
 #[test]

@@ -81,7 +81,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    fn of(record: MessageRecord, want: Want) -> Option<Seen> {
+    fn of(record: MessageRecord) -> Option<Seen> {
         let Key::Message(_, id) = record.stored.key.clone() else { return None };
         let parts = record.parts.into_iter().filter_map(|part| match part.key.clone() {
             Key::Part(_, _, id) => Some((id, Some(part))),
@@ -92,7 +92,7 @@ impl Seen {
             stored: Some(record.stored),
             parts: parts.collect(),
             n_parts: record.n_parts,
-            is_complete: want == Want::Parts && record.quarantined.is_empty(),
+            is_complete: record.quarantined.is_empty(),
             converted: record.converted,
             quarantined: record.quarantined,
         })
@@ -104,15 +104,14 @@ pub(super) fn look(
     source: &dyn Source,
     session: &SessionRecord,
     since: Option<Millis>,
-    want: Want,
     visit: &mut dyn FnMut(Seen) -> ControlFlow<()>,
 ) -> Result<Vec<Quarantined>, ReadError> {
-    if let Some(since) = since.filter(|_| want == Want::Parts)
+    if let Some(since) = since
         && let Some(result) = source.look_since(session, since, visit)
     {
         return result;
     }
-    source.messages(session, want, &mut |record| match Seen::of(record, want) {
+    source.messages(session, Want::Parts, &mut |record| match Seen::of(record) {
         Some(seen) => visit(seen),
         None => ControlFlow::Continue(()),
     })

@@ -534,7 +534,7 @@ fn numbers(connection: &Connection, record: &SessionRecord) -> rusqlite::Result<
     let stored = connection
         .prepare_cached(
             "SELECT parts, messages, cost, input, output, reasoning, cache_read, cache_write, models, agents, state \
-             FROM session WHERE n = ?1 AND NOT stale",
+             FROM session WHERE n = ?1 AND NOT stale AND NOT brief",
         )?
         .query_row([n], |row| {
             let usage = annals_core::Usage {
@@ -552,7 +552,7 @@ fn numbers(connection: &Connection, record: &SessionRecord) -> rusqlite::Result<
         .optional()?;
     let Some((parts, messages, usage, lists, state)) = stored else {
         let is_there = !is_missing(connection, "SELECT 1 FROM session WHERE n = ?1", [n]);
-        // Stale numbers are added up when they are asked for.
+        // Stale numbers are added up when they are asked for, and brief ones cannot be.
         let problem = Some(problem("its numbers are missing".to_owned())).filter(|_| !is_there);
         return Ok(problem.into_iter().collect());
     };

@@ -20,8 +20,8 @@ pub(super) fn summary(
 ) -> rusqlite::Result<Option<SessionSummary>> {
     let stored = connection
         .prepare_cached(
-            "SELECT messages, parts + awaited, cost, input, output, reasoning, cache_read, cache_write, models, agents, \
-             state, directory FROM session WHERE n = ?1 AND NOT stale",
+            "SELECT messages, parts, cost, input, output, reasoning, cache_read, cache_write, models, agents, \
+             state, directory FROM session WHERE n = ?1 AND (NOT stale OR brief)",
         )?
         .query_row([n], |row| {
             let mut summary = SessionSummary::of_document(record);
@@ -46,15 +46,7 @@ pub(super) fn summary(
         .optional()?;
     match stored {
         Some(summary) => Ok(Some(summary)),
-        None => {
-            let mut summary = add_up(connection, n, record)?;
-            let awaited: Option<usize> = connection
-                .prepare_cached("SELECT awaited FROM session WHERE n = ?1")?
-                .query_row([n], |row| row.get(0))
-                .optional()?;
-            summary.parts += awaited.unwrap_or(0);
-            Ok(Some(summary))
-        }
+        None => add_up(connection, n, record).map(Some),
     }
 }
 
@@ -82,7 +74,7 @@ pub(super) fn names(list: &str) -> Vec<String> {
 /// Adds up the numbers of sessions that have changed, in the transaction that changed them or a later one.
 pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
     let stale: Vec<i64> = connection
-        .prepare_cached("SELECT n FROM session WHERE stale")?
+        .prepare_cached("SELECT n FROM session WHERE stale AND NOT brief")?
         .query_map([], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     for n in stale {
@@ -112,33 +104,46 @@ pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
         let stored = annals_core::Stored { place: read::place_of(&key), key, document };
         let record = SessionRecord { id, project, stored, origins: Vec::new(), gone: None };
         let summary = add_up(connection, n, &record)?;
-        let session = record.stored.document.lens::<Session<'_>>();
-        let json = |list: &[String]| serde_json::to_string(list).unwrap_or_default();
-        let Usage { cost, input, output, reasoning, cache_read, cache_write } = summary.usage;
-        connection
-            .prepare_cached(
-                "UPDATE session SET stale = 0, title = ?2, directory = ?3, messages = ?4, parts = ?14, cost = ?5, \
-                 input = ?6, output = ?7, reasoning = ?8, cache_read = ?9, cache_write = ?10, models = ?11, \
-                 agents = ?12, state = ?13 WHERE n = ?1",
-            )?
-            .execute(rusqlite::params![
-                n,
-                session.title.map(|title| title.to_string()),
-                summary.directory,
-                summary.messages,
-                cost,
-                input,
-                output,
-                reasoning,
-                cache_read,
-                cache_write,
-                json(&summary.models),
-                json(&summary.agents),
-                summary.state.number(),
-                summary.parts,
-            ])?;
+        let title = record.stored.document.lens::<Session<'_>>().title.map(|title| title.to_string());
+        store(connection, n, title.as_deref(), &summary, false)?;
     }
     Ok(())
+}
+
+/// Stores the numbers of a session. `is_brief`: they are what its home told, and cannot be added up here yet.
+pub(super) fn store(
+    connection: &Connection,
+    n: i64,
+    title: Option<&str>,
+    summary: &SessionSummary,
+    is_brief: bool,
+) -> rusqlite::Result<()> {
+    let json = |list: &[String]| serde_json::to_string(list).unwrap_or_default();
+    let Usage { cost, input, output, reasoning, cache_read, cache_write } = summary.usage;
+    connection
+        .prepare_cached(
+            "UPDATE session SET stale = 0, title = ?2, directory = ?3, messages = ?4, parts = ?14, cost = ?5, \
+             input = ?6, output = ?7, reasoning = ?8, cache_read = ?9, cache_write = ?10, models = ?11, \
+             agents = ?12, state = ?13, brief = ?15 WHERE n = ?1",
+        )?
+        .execute(rusqlite::params![
+            n,
+            title,
+            summary.directory,
+            summary.messages,
+            cost,
+            input,
+            output,
+            reasoning,
+            cache_read,
+            cache_write,
+            json(&summary.models),
+            json(&summary.agents),
+            summary.state.number(),
+            summary.parts,
+            is_brief,
+        ])
+        .map(drop)
 }
 
 impl Annals {

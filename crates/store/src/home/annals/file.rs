@@ -104,8 +104,10 @@ impl StoreFile {
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         platform::create_private_directory(directory).map_err(refused)?;
         refuse_network(directory)?;
-        // Made under another name and moved when complete, so that whoever finds a store finds all its tables.
-        let draft = private_directory(directory).map_err(refused)?;
+        // Made under another name and moved when complete, so that whoever finds a store finds all its tables. Errors do
+        // not tell that name.
+        let unnamed = |error: io::Error| refused(io::Error::from(error.kind()));
+        let draft = private_directory(directory).map_err(unnamed)?;
         let made = draft.path().join("annals.db");
         platform::create_private_file(&made).map_err(refused)?;
         let filled = connect(&made, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|connection| {

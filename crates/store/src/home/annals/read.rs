@@ -14,6 +14,7 @@ use super::derived;
 use super::facts::{FIGURES, figures_of};
 use super::kind::Kind;
 use super::scan::is_of;
+use super::synced::OF_NO_SESSION;
 use crate::check::Problem;
 use crate::figures::{Call, Figures};
 use crate::history::History;
@@ -218,22 +219,25 @@ impl<'s> View<'s> {
         Ok(())
     }
 
-    /// What could not be read of a session when it was last looked for.
+    /// What could not be read of a session when it was last looked for; without one, of none that is in the store.
     fn quarantine(&self, session: Option<&SessionId>) -> Result<Vec<Quarantined>, ReadError> {
         if self.at.is_some() {
             return Ok(Vec::new());
         }
         self.store.read(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT q.place, q.reason, q.session, h.url FROM quarantine q JOIN home h ON h.n = q.home \
-                 WHERE q.session IS ?1",
-            )?;
-            let rows = statement.query_map([session.map(SessionId::as_str)], |row| {
-                let (place, reason, session): (String, String, Option<String>) =
-                    (row.get(0)?, row.get(1)?, row.get(2)?);
-                let session = session.and_then(|session| SessionId::parse(&session).ok());
-                Ok(Quarantined { place, reason: Reason::Noted(reason), session })
-            })?;
+            let condition = match session {
+                Some(_) => "session = ?1",
+                None => OF_NO_SESSION,
+            };
+            let sql = format!("SELECT place, reason, session FROM quarantine WHERE {condition}");
+            let mut statement = connection.prepare_cached(&sql)?;
+            let rows =
+                statement.query_map(rusqlite::params_from_iter(session.map(SessionId::as_str)), |row| {
+                    let (place, reason, session): (String, String, Option<String>) =
+                        (row.get(0)?, row.get(1)?, row.get(2)?);
+                    let session = session.and_then(|session| SessionId::parse(&session).ok());
+                    Ok(Quarantined { place, reason: Reason::Noted(reason), session })
+                })?;
             rows.collect()
         })
     }
@@ -407,12 +411,15 @@ impl Read for View<'_> {
                     |row| Ok((row.get(0)?, row.get(1)?)),
                 )
             };
-            let awaited: usize =
-                connection.query_row("SELECT coalesce(sum(awaited), 0) FROM session", [], |row| row.get(0))?;
+            let (messages, parts): (usize, usize) = connection.query_row(
+                "SELECT coalesce(sum(messages), 0), coalesce(sum(parts), 0) FROM session WHERE brief",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
             let bytes: i64 =
                 connection.query_row("SELECT coalesce(sum(size), 0) FROM document", [], |row| row.get(0))?;
-            let (messages, parts) = (count(Kind::Message)?.0, count(Kind::Part)?.0);
-            Ok(Extent { messages, parts: parts + awaited, bytes: bytes.unsigned_abs() })
+            let (messages, parts) = (messages + count(Kind::Message)?.0, parts + count(Kind::Part)?.0);
+            Ok(Extent { messages, parts, bytes: bytes.unsigned_abs() })
         })
     }
 
@@ -632,7 +639,7 @@ pub(super) fn figures_of_session(
     let sum: Option<usize> = match want {
         Want::PartCounts => None,
         _ => connection
-            .prepare_cached("SELECT parts + awaited FROM session WHERE n = ?1 AND NOT stale")?
+            .prepare_cached("SELECT parts FROM session WHERE n = ?1 AND NOT stale AND NOT brief")?
             .query_row([session], |row| row.get(0))
             .optional()?,
     };

@@ -81,8 +81,8 @@ CREATE TABLE touched (
 CREATE INDEX touched_revision ON touched (revision);
 
 -- Where a session comes from, and the cursor of sync there: the evidence at the last look (`stamp`), when that look began
--- (`looked`), whether nothing changes any more without the evidence changing (`settled`), how deep it went (`stage`: 1
--- session and messages, 2 parts as well). `gone`: when it was found missing.
+-- (`looked`), whether nothing changes any more without the evidence changing (`settled`), how deep it went (`stage`: 1 its
+-- own document and its numbers, 2 everything). `gone`: when it was found missing.
 CREATE TABLE origin (
   session INTEGER NOT NULL,
   home    INTEGER NOT NULL REFERENCES home (n),
@@ -123,14 +123,16 @@ CREATE TABLE forgotten (hash BLOB PRIMARY KEY) WITHOUT ROWID;
 
 -- From here on everything is derived from documents; `annals reindex` makes it anew.
 
+-- The numbers of a session. `stale`: it has changed since they were added up. `brief`: only the session's own document is
+-- here yet, and the numbers are what its home told.
 CREATE TABLE session (
   n           INTEGER PRIMARY KEY,
   stale       INTEGER NOT NULL,
+  brief       INTEGER NOT NULL DEFAULT 0,
   title       TEXT,
   directory   TEXT,
   messages    INTEGER NOT NULL DEFAULT 0,
   parts       INTEGER NOT NULL DEFAULT 0,
-  awaited     INTEGER NOT NULL DEFAULT 0,
   cost        REAL NOT NULL DEFAULT 0,
   input       REAL NOT NULL DEFAULT 0,
   output      REAL NOT NULL DEFAULT 0,
