@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
 use annals_core::lens::{Message, Session};
-use annals_core::{ContentHash, Key};
+use annals_core::{ContentHash, Key, Stored};
 use rayon::prelude::*;
 
 use crate::figures::Figures;
@@ -25,7 +25,7 @@ use crate::home::annals::facts::Prepared;
 use crate::home::annals::revise::{Put, Revising};
 use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin, Text};
 use crate::home::annals::text_index::{Context, Entry, Indexing};
-use crate::home::{CommitError, Quarantined, ReadError};
+use crate::home::{CommitError, Quarantined, ReadError, Reason};
 use crate::parallel;
 use crate::search::SearchError;
 use crate::summary::{self, SessionState};
@@ -171,8 +171,8 @@ struct End {
     ended: Ended,
     /// Whether anything has to be noted at all.
     is_news: bool,
-    /// Whether any document has changed.
-    has_changed: bool,
+    /// Whether any document was found otherwise than it was.
+    is_changed: bool,
 }
 
 /// Documents of a look.
@@ -202,7 +202,10 @@ fn sync_home(
         Stage::Messages => Depth::Messages,
         Stage::Parts | Stage::Text => Depth::Parts,
     };
-    let is_done = |origin: &Origin| origin.is_gone || (origin.settled && origin.depth >= depth);
+    // A look in the future was made by a clock that was ahead: it says nothing about what came after.
+    let is_done = |origin: &Origin| {
+        origin.is_gone || (origin.settled && origin.depth >= depth && origin.looked <= began)
+    };
     // Nobody has written to the file of a database: then nothing in it has changed.
     // A file that was written to only just now can be written to again without a trace.
     let file = source.as_database().map(|database| database.stamp());
@@ -220,14 +223,15 @@ fn sync_home(
     let survey = source.survey()?;
     account.sessions += survey.sessions.len();
     let forgotten = store.forgotten()?;
+    let is_forgotten = |session: &SessionId| {
+        !forgotten.is_empty()
+            && forgotten.contains(&ContentHash::of(session.as_str().as_bytes()).as_bytes()[..16])
+    };
     let mut jobs = Vec::new();
     let mut present = HashSet::with_capacity(survey.sessions.len());
     for sighting in survey.sessions {
         present.insert(sighting.session.clone());
-        if !forgotten.is_empty()
-            && forgotten
-                .contains(&ContentHash::of(sighting.session.as_str().as_bytes()).as_bytes()[..16].to_vec())
-        {
+        if is_forgotten(&sighting.session) {
             account.forgotten += 1;
             continue;
         }
@@ -240,11 +244,14 @@ fn sync_home(
         }
     }
     // Where something could not be listed, what is missing may be in there.
-    let gone: Vec<(&SessionId, &Origin)> = match survey.quarantined.is_empty() {
+    let is_listed = survey.quarantined.iter().all(|problem| matches!(problem.reason, Reason::BadName(_)));
+    let gone: Vec<(&SessionId, &Origin)> = match is_listed {
         true => origins.iter().filter(|(id, origin)| !origin.is_gone && !present.contains(*id)).collect(),
         false => Vec::new(),
     };
-    let is_first = known_home.is_none();
+    // One that was cut short, or went for messages only, has not been there for parts.
+    let is_first = known_home.as_ref().is_none_or(|home| home.stamp.is_empty())
+        || origins.values().all(|origin| origin.depth < Depth::Parts);
     let projects_stamp = ContentHash::of(&survey.projects);
     let home_stamp = [&projects_stamp.as_bytes()[..16], file.as_deref().unwrap_or_default()].concat();
     let is_same_home = known_home.as_ref().is_some_and(|home| home.stamp == home_stamp);
@@ -301,7 +308,27 @@ fn sync_home(
             error => account.failed.push(error.to_string()),
         }
     }
-    finish_home(store, source, home, reason, &gone, options, is_first, account)?;
+    let orphans = match depth == Depth::Parts && (is_first || options.full) {
+        true => match source.orphans() {
+            Ok(orphans) => orphans,
+            // As long as not everything can be listed, nobody knows what belongs to nothing. A look has said so already, if
+            // it is about a session.
+            Err(ReadError::Unreadable(problem)) => {
+                let is_known = account.quarantined.iter().any(|known| known.place == problem.place);
+                unreadable.extend(Some(problem).filter(|_| !is_known));
+                Vec::new()
+            }
+            Err(error) => return Err(error.into()),
+        },
+        false => Vec::new(),
+    };
+    let orphans = orphans.into_iter().filter(|stored| !stored.key.session().is_some_and(is_forgotten));
+    finish_home(store, home, reason, &gone, orphans.collect(), account)?;
+    if options.events
+        && let Some(database) = source.as_database()
+    {
+        events::take(store, database, home, account)?;
+    }
     // The evidence was gathered before anything was read; what was written meanwhile is found next time. Of a home in which
     // something could not be read there is none, so that it is looked at again.
     let stamp = if unreadable.is_empty() { home_stamp } else { Vec::new() };
@@ -373,20 +400,19 @@ fn look_at(
     let Some(record) = source.session(id)? else { return Ok(()) };
     let session = record.stored.document.lens::<Session<'_>>();
     let updated = session.time.and_then(|time| time.updated).unwrap_or(0);
-    let elsewhere = store.used_elsewhere(id, home)?;
+    let standing = store.standing(id, home, updated)?;
     let number = store.document_number(id)?;
     let has_messages = number.map_or(Ok(false), |number| store.has_messages(number))?;
-    let comparing = Comparing {
-        store,
-        session: id.clone(),
-        home,
-        is_latest: elsewhere.is_none_or(|elsewhere| updated >= elsewhere),
-        is_new: number.is_none(),
-        has_messages,
+    let comparing =
+        Comparing { store, session: id.clone(), home, standing, is_new: number.is_none(), has_messages };
+    // A look that went less deep says nothing about what was below, and one in the future nothing about what came after.
+    let can_skip = |known: &&Origin| {
+        known.depth >= depth
+            && known.looked <= began
+            && !known.is_gone
+            && !known.has_unreadable
+            && !options.full
     };
-    // A look that went less deep says nothing about what was below.
-    let can_skip =
-        |known: &&Origin| known.depth >= depth && !known.is_gone && !known.has_unreadable && !options.full;
     let since = job.known.as_ref().filter(can_skip);
     let since = since.map(|known| known.looked - SLACK);
     let mut looking = Looking {
@@ -395,6 +421,7 @@ fn look_at(
         sender,
         findings: Vec::new(),
         tally: Tally::default(),
+
         is_stopped: false,
         has_findings: false,
         is_indexed: options.stage == Stage::Text,
@@ -418,8 +445,7 @@ fn look_at(
             is_whole: true,
         };
         looking.tally.seen += ended.quarantined.len();
-        let has_changed = looking.has_findings;
-        looking.send(Some(End { ended, is_news: true, has_changed }));
+        looking.send(Some(End { ended, is_news: true, is_changed: looking.has_findings }));
         return Ok(());
     }
     let mut messages: HashSet<MessageId> = HashSet::new();
@@ -448,7 +474,7 @@ fn look_at(
     quarantined.extend(unvisited);
     let beside = looking.beside(source, id, &mut quarantined)?;
     if is_complete {
-        let lost = looking.comparing.lost_messages(&messages)?;
+        let lost = looking.lost_messages(source, &messages)?;
         looking.extend(lost);
     }
     if let Some(present) = beside {
@@ -472,6 +498,7 @@ fn look_at(
                 || known.depth < depth
                 || known.is_gone
                 || known.updated != updated
+                || known.looked > began
         });
     looking.tally.seen += quarantined.len();
     let ended = Ended {
@@ -485,8 +512,8 @@ fn look_at(
         quarantined,
         is_whole: since.is_none(),
     };
-    let has_changed = looking.has_findings;
-    looking.send(Some(End { ended, is_news, has_changed }));
+    let is_changed = looking.has_findings;
+    looking.send(Some(End { ended, is_news, is_changed }));
     Ok(())
 }
 
@@ -605,6 +632,27 @@ impl Looking<'_> {
         Ok(present)
     }
 
+    /// The messages that are gone, with their parts: unless those are still there, as after an undo in a directory.
+    fn lost_messages(
+        &self,
+        source: &dyn Source,
+        present: &HashSet<MessageId>,
+    ) -> Result<Vec<Finding>, ReadError> {
+        let mut lost = self.comparing.lost_messages(present)?;
+        for index in 0..lost.len() {
+            let Finding::Delete(Key::Message(_, message)) = &lost[index] else { continue };
+            for part in self.comparing.lost_parts(message, &HashSet::new())? {
+                let Finding::Delete(key) = &part else { continue };
+                match source.document(key) {
+                    Ok(None) => lost.push(part),
+                    Ok(Some(_)) | Err(ReadError::Unreadable(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(lost)
+    }
+
     fn extend(&mut self, findings: Vec<Finding>) {
         self.has_findings |= !findings.is_empty();
         self.findings.extend(findings);
@@ -636,6 +684,7 @@ fn write(
         while let Some(chunk) = next.take_if(|chunk| is_nothing(chunk)) {
             account.add(&chunk.tally);
             account.looked += usize::from(chunk.end.is_some());
+            account.quarantined.extend(chunk.end.into_iter().flat_map(|end| end.ended.quarantined));
             next = receiver.recv().ok();
         }
         let Some(mut chunk) = next.take() else { break };
@@ -670,7 +719,8 @@ fn write(
                     account.unchanged += usize::from(!is_done && counts);
                 }
             } else {
-                account.unchanged += chunk.findings.len();
+                let counts = |finding: &&Finding| matches!(finding, Finding::Put(..) | Finding::Older(..));
+                account.unchanged += chunk.findings.iter().filter(counts).count();
             }
             if let Some(end) = chunk.end.take() {
                 account.looked += 1;
@@ -680,7 +730,7 @@ fn write(
                         .map_err(failed)?;
                     match job.known {
                         None => account.new += 1,
-                        Some(_) => account.changed += usize::from(end.has_changed),
+                        Some(_) => account.changed += usize::from(end.is_changed),
                     }
                 }
                 numbers.push((session, end.ended.summary));
@@ -724,53 +774,40 @@ impl Account {
     }
 }
 
-/// What concerns a home as a whole: sessions that are gone, parts of messages that are gone, the log of changes.
-#[allow(clippy::too_many_arguments, reason = "one caller, and every one of them is another thing")]
+/// What concerns a home as a whole: sessions that are gone or cannot be read, parts of messages that are gone.
 fn finish_home(
     store: &Annals,
-    source: &dyn Source,
     home: i64,
     reason: &str,
     gone: &[(&SessionId, &Origin)],
-    options: Options,
-    is_first: bool,
+    orphans: Vec<Stored>,
     account: &mut Account,
 ) -> Result<(), SyncError> {
+    if gone.is_empty() && orphans.is_empty() {
+        return Ok(());
+    }
     let failed = |error: rusqlite::Error| store.commit_error(&error);
-    let orphans = match options.stage >= Stage::Parts && (is_first || options.full) {
-        true => source.orphans()?,
-        false => Vec::new(),
-    };
-    if !gone.is_empty() || !orphans.is_empty() {
-        let writing = store.write()?;
-        let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
-        for stored in orphans {
-            let prepared = Prepared::new(&stored.key, &stored.document, false);
-            let put = revising.put(&stored.key, &prepared, &stored.document).map_err(failed)?;
-            account.seen += 1;
-            match put {
-                Put::Written(_) => account.imported += 1,
-                Put::Unchanged => account.unchanged += 1,
-            }
+    let writing = store.write()?;
+    let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
+    for stored in orphans {
+        let prepared = Prepared::new(&stored.key, &stored.document, false);
+        account.seen += 1;
+        match revising.put(&stored.key, &prepared, &stored.document).map_err(failed)? {
+            Put::Written(_) => account.imported += 1,
+            Put::Unchanged => account.unchanged += 1,
+        }
+    }
+    revising.finish().map_err(failed)?;
+    if !gone.is_empty() {
+        let mut revising =
+            Revising::new(&writing, store.now(), "gone from its home", Some(home)).map_err(failed)?;
+        for (id, origin) in gone {
+            synced::note_gone(&writing, &mut revising, origin.session, home, store.now()).map_err(failed)?;
+            account.gone.push((*id).clone());
         }
         revising.finish().map_err(failed)?;
-        if !gone.is_empty() {
-            let mut revising =
-                Revising::new(&writing, store.now(), "gone from its home", Some(home)).map_err(failed)?;
-            for (id, origin) in gone {
-                synced::note_gone(&writing, &mut revising, origin.session, home, store.now())
-                    .map_err(failed)?;
-                account.gone.push((*id).clone());
-            }
-            revising.finish().map_err(failed)?;
-        }
-        synced::refresh(&writing).map_err(failed)?;
-        store.finish(writing)?;
     }
-    if options.events
-        && let Some(database) = source.as_database()
-    {
-        events::take(store, database, home, account)?;
-    }
+    synced::refresh(&writing).map_err(failed)?;
+    store.finish(writing)?;
     Ok(())
 }

@@ -26,6 +26,13 @@ mod runner {
     mod powercut;
     mod search;
     mod sync;
+    #[cfg(target_os = "linux")]
+    mod sync_cost;
+    mod sync_events;
+    mod sync_homes;
+    #[cfg(target_os = "linux")]
+    mod sync_opencode;
+    mod sync_trouble;
 }
 
 /// A file that no `mod` line names would be tests that never run.

@@ -103,10 +103,10 @@ fn take_session(
     for (key, (time, document)) in running {
         match store.document(&key) {
             Ok(Some(stored)) if arrange::is_same(&key, &stored.document, &document) => {
-                latest.push((key, time))
+                latest.push((key, time));
             }
             Ok(Some(stored)) if stream::continues(&key, &document, &stored.document) => {
-                latest.push((key, time))
+                latest.push((key, time));
             }
             Ok(_) | Err(ReadError::Unreadable(_)) => past.push(Past { time, key, document: Some(document) }),
             Err(error) => return Err(error.into()),

@@ -2,9 +2,8 @@
 //!
 //! What cannot be promised: a log (`-wal`) that was cut short, damaged or deleted takes with it the transactions that were
 //! only there. The store is then what it was at an earlier revision, whole and in order, and nothing in it tells that there
-//! was more. And an earlier state of a document is found by two numbers alone: a flipped bit in one of them can make it a
-//! state of another document of the session, or of another time. `check` finds most of that; what documents say now is
-//! never in doubt.
+//! was more. And when something was so is a number like any other: a flipped bit in it that makes another number that would
+//! do is not noticed, and a view of the past may then lack what was there. But it never shows what the document never said.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -27,6 +26,8 @@ const MESSAGES: usize = 6;
 /// Long after everything that the store says was written.
 const NOW: i64 = 1_900_000_000_000;
 
+/// A damage: its name, and bytes that are put where.
+type Damage = (String, Vec<(usize, Vec<u8>)>);
 /// What a store holds: texts by key.
 type Texts = HashMap<Key, String>;
 
@@ -73,7 +74,7 @@ fn transactions() -> Vec<Transaction> {
                 _ => sample.answer(&id, &message(n, m - 1), made + m as i64),
             };
             transaction.put(key, document);
-            let length = [40, 150, 900, 30_000][(n + m) % 4];
+            let length = [40, 150, 900, 9_000][(n + m) % 4];
             let (key, document) = sample.text(&id, &part(n, m, 0), &noise(&mut seed, length));
             transaction.put(key, document);
             let tool = format!(
@@ -95,7 +96,7 @@ fn transactions() -> Vec<Transaction> {
             let mut transaction = Transaction::new(format!("round {round} of session {n}"));
             let title = format!("Session {n}, round {round}");
             transaction.put(sample.session_key(), sample.session_document(&title, made));
-            let length = [5000, 60, 300, 12_000][(n + round) % 4];
+            let length = [5000, 60, 300, 6_000][(n + round) % 4];
             let (key, document) =
                 sample.text(&message(n, round), &part(n, round, 0), &noise(&mut seed, length));
             transaction.put(key, document);
@@ -112,6 +113,8 @@ fn transactions() -> Vec<Transaction> {
 struct Patient {
     bytes: Vec<u8>,
     whole: Texts,
+    /// Every text that a document ever had.
+    ever: HashMap<Key, Vec<String>>,
     /// Texts as they were at some revisions.
     past: Vec<(i64, Texts)>,
 }
@@ -121,7 +124,12 @@ impl Patient {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("annals.db");
         let store = Annals::open_or_create(&path).unwrap();
+        let mut ever: HashMap<Key, Vec<String>> = HashMap::new();
         for transaction in transactions() {
+            for change in transaction.changes() {
+                let text = change.document.as_ref().map(|document| document.text().to_owned());
+                ever.entry(change.key.clone()).or_default().extend(text);
+            }
             store.commit(transaction).unwrap();
         }
         store.rederive().unwrap();
@@ -148,7 +156,7 @@ impl Patient {
             .collect();
         drop(store);
         let bytes = std::fs::read(&path).unwrap();
-        Patient { bytes, whole, past }
+        Patient { bytes, whole, ever, past }
     }
 
     fn n_pages(&self) -> usize {
@@ -188,7 +196,12 @@ impl Patient {
             for (key, text) in texts {
                 match view.document(key) {
                     Ok(Some(stored)) if stored.document.text() == text => {}
-                    Ok(Some(_)) => outcome.n_wrong_past += 1,
+                    // Where a state is lost, the one before it seems to have lasted. It is one that there was.
+                    Ok(Some(stored)) => {
+                        let text = stored.document.text();
+                        assert!(self.ever[key].iter().any(|ever| ever == text), "{damage}: {key:?}");
+                        outcome.n_outdated_past += 1;
+                    }
                     Ok(None) | Err(_) => outcome.n_lost_past += 1,
                 }
             }
@@ -197,14 +210,14 @@ impl Patient {
         outcome.is_reported = !problems.is_empty();
         let is_harmed = outcome.n_absent + outcome.n_unreadable > 0;
         assert!(outcome.is_reported || !is_harmed, "{damage}: {outcome:?}, and check says nothing");
-        let is_past_harmed = outcome.n_lost_past + outcome.n_wrong_past > 0;
+        let is_past_harmed = outcome.n_lost_past + outcome.n_outdated_past > 0;
         outcome.is_silent = !outcome.is_reported && is_past_harmed;
         outcome.n_named = problems.iter().filter(|problem| problem.id.is_some()).count();
         outcome
     }
 
     /// Looks at the store with each of several damages, and adds up.
-    fn look_at_all(&self, name: &str, damages: Vec<(String, Vec<(usize, Vec<u8>)>)>) -> Outcome {
+    fn look_at_all(&self, name: &str, damages: &[Damage]) -> Outcome {
         let n_done = AtomicUsize::new(0);
         let total = std::sync::Mutex::new((Outcome::default(), [0; 5]));
         std::thread::scope(|scope| {
@@ -221,17 +234,18 @@ impl Patient {
                         counts[0] += usize::from(outcome.is_refused);
                         counts[1] += usize::from(outcome.is_reported);
                         counts[2] += usize::from(!outcome.is_refused && !outcome.is_reported);
-                        counts[3] += usize::from(outcome.n_wrong_past > 0);
+                        counts[3] += usize::from(outcome.n_outdated_past > 0);
                         counts[4] += usize::from(outcome.is_silent);
                     }
                 });
             }
         });
-        let (sum, [n_refused, n_reported, n_harmless, n_wrong_past, n_silent]) = total.into_inner().unwrap();
-        println!(
+        let (mut sum, [n_refused, n_reported, n_harmless, n_outdated, n_silent]) =
+            total.into_inner().unwrap();
+        sum.summary = format!(
             "{name}: {} damages: {n_refused} not opened, {n_reported} reported, {n_harmless} without effect; \
-             {} documents absent, {} unreadable, {} earlier states lost; {n_wrong_past} times a wrong earlier state, \
-             {n_silent} times an earlier state lost or wrong and not reported",
+             {} documents absent, {} unreadable, {} earlier states lost; {n_outdated} times an outdated one shown, \
+             {n_silent} times one of that not reported",
             damages.len(),
             sum.n_absent,
             sum.n_unreadable,
@@ -250,11 +264,12 @@ struct Outcome {
     n_unreadable: usize,
     /// Earlier states that are not to be had,
     n_lost_past: usize,
-    /// or are not what they were.
-    n_wrong_past: usize,
+    /// and those that are shown instead of one that is not to be had.
+    n_outdated_past: usize,
     /// Whether check does not tell of either.
     is_silent: bool,
     n_named: usize,
+    summary: String,
 }
 
 impl Outcome {
@@ -262,7 +277,7 @@ impl Outcome {
         self.n_absent += other.n_absent;
         self.n_unreadable += other.n_unreadable;
         self.n_lost_past += other.n_lost_past;
-        self.n_wrong_past += other.n_wrong_past;
+        self.n_outdated_past += other.n_outdated_past;
         self.is_silent |= other.is_silent;
         self.n_named += other.n_named;
     }
@@ -342,9 +357,10 @@ fn every_page_in_turn() {
             _ => (format!("zeros in half of page {}", page + 1), vec![(at + PAGE / 2, vec![0; PAGE / 2])]),
         });
     }
-    let sum = patient.look_at_all("pages", damages);
+    let sum = patient.look_at_all("pages", &damages);
+    println!("{}", sum.summary);
     assert!(sum.n_absent + sum.n_unreadable > 300 && sum.n_named > 300, "{sum:?}");
-    assert_eq!((sum.n_wrong_past, sum.is_silent), (0, false));
+    assert!(!sum.is_silent);
 }
 
 #[test]
@@ -357,7 +373,8 @@ fn flipped_bits() {
         let bit = next(&mut seed) % 8;
         damages.push((format!("bit {bit} of byte {at}"), vec![(at, vec![patient.bytes[at] ^ (1 << bit)])]));
     }
-    let sum = patient.look_at_all("bits", damages);
+    let sum = patient.look_at_all("bits", &damages);
+    println!("{}", sum.summary);
     assert!(sum.n_unreadable > 5, "{sum:?}");
 }
 
@@ -371,7 +388,7 @@ fn flipped_bits_in_the_index_of_documents() {
     let mut damages = Vec::new();
     for page in pages {
         let page: usize = page.parse().unwrap();
-        for _ in 0..40 {
+        for _ in 0..60 {
             let at = (page - 1) * PAGE + next(&mut seed) as usize % PAGE;
             let bit = next(&mut seed) % 8;
             damages
@@ -379,9 +396,10 @@ fn flipped_bits_in_the_index_of_documents() {
         }
     }
     assert!(damages.len() > 200);
-    let sum = patient.look_at_all("bits of the index", damages);
+    let sum = patient.look_at_all("bits of the index", &damages);
+    println!("{}", sum.summary);
     assert!(sum.n_absent + sum.n_unreadable > 100, "{sum:?}");
-    assert_eq!((sum.n_wrong_past, sum.is_silent), (0, false));
+    assert!(!sum.is_silent);
 }
 
 #[test]
@@ -604,8 +622,7 @@ fn what_does_not_fit_together_is_found() {
     assert_eq!(shown(&check(&store)), "");
 }
 
-/// An earlier state is found by the numbers of its document and its revision, and by nothing else. Where a bit of them is
-/// flipped it may be taken for a state of another document, until somebody checks.
+/// An earlier state is found by the numbers of its document and its revision, and by nothing else.
 #[test]
 fn flipped_bits_in_the_keys_of_history() {
     let patient = Patient::new();
@@ -625,6 +642,8 @@ fn flipped_bits_in_the_keys_of_history() {
         }
     }
     assert!(damages.len() > 60, "{}", damages.len());
-    let sum = patient.look_at_all("bits of the keys of history", damages);
+    let sum = patient.look_at_all("bits of the keys of history", &damages);
+    println!("{}", sum.summary);
     assert!(sum.n_lost_past > 10, "{sum:?}");
+    assert!(!sum.is_silent);
 }

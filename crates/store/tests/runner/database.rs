@@ -810,14 +810,18 @@ fn passer_by() {
 
 /// Whether this process holds the lock by which others see that the log is in use.
 fn holds_its_lock(path: &Path) -> bool {
-    let Ok(locks) = std::fs::read_to_string("/proc/locks") else { return true };
     let inode = inode_of(path);
     // `1: POSIX ADVISORY READ 9288 fe:00:10371824 1073741826 1073742335`: process, device and inode, first byte.
-    locks.lines().any(|line| {
+    let is_it = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         words.contains(&"1073741826")
             && words.contains(&std::process::id().to_string().as_str())
             && words.iter().any(|word| word.ends_with(&format!(":{inode}")))
+    };
+    // While others lock and unlock, the list of all locks is not of one moment and may lack some.
+    (0..50).any(|_| match std::fs::read_to_string("/proc/locks") {
+        Ok(locks) => locks.lines().any(is_it),
+        Err(_) => true,
     })
 }
 

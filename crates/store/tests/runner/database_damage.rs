@@ -17,7 +17,9 @@ use annals::model::{Document, Key, Transaction};
 use annals::query::SessionQuery;
 use annals_testkit::Fixture;
 
-use super::kit::{Sample, empty_database, open_db, query, session, session_id, snapshot, sql, write};
+use super::kit::{
+    Sample, empty_database, messages, open_db, query, session, session_id, snapshot, sql, write,
+};
 
 const PAGE: usize = 4096;
 /// So long may reading 122 sessions take, however they are damaged. Undamaged it takes a twentieth of a second.
@@ -526,6 +528,12 @@ const BAD_ROWS: &[(&str, &str, &str)] = &[
     ("UPDATE message SET id = 'a''b\"c' WHERE id = 'msg_bad'", "message[a'b\"c]", "is not a message id"),
     ("UPDATE part SET id = 'x' || char(10) WHERE id = 'prt_bad'", "part[x\n]", "is not a part id"),
     ("UPDATE part SET id = '' WHERE id = 'prt_bad'", "part[]", "is not a part id"),
+    // Texts that are none: SQLite does not mind.
+    ("UPDATE session SET id = CAST(x'7365735fff' AS TEXT) WHERE id = 'ses_bad'", "session[ses_", "is not a session id"),
+    ("UPDATE message SET id = CAST(x'6d73675fff' AS TEXT) WHERE id = 'msg_bad'", "message[msg_", "is not a message id"),
+    ("UPDATE part SET id = CAST(x'7072745fff' AS TEXT) WHERE id = 'prt_bad'", "part[prt_", "is not a part id"),
+    ("UPDATE message SET data = CAST(x'7b22ff227d' AS TEXT) WHERE id = 'msg_bad'", "message[msg_bad]", "not UTF-8"),
+    ("UPDATE part SET data = CAST(x'7b22ff227d' AS TEXT) WHERE id = 'prt_bad'", "part[prt_bad]", "not UTF-8"),
     ("UPDATE session SET project_id = '../../etc' WHERE id = 'ses_bad'", "session[ses_bad].project_id", "is not a project id"),
     ("INSERT INTO project SELECT '../p', worktree, vcs, name, icon_url, icon_color, 1, 1, 1, sandboxes, NULL FROM project", "project[../p]", "is not a project id"),
     // Columns that hold something else.
@@ -571,6 +579,49 @@ fn a_bad_row_hides_only_itself_and_is_named() {
         assert!(check(&target).is_empty(), "{damage}: {:?}", check(&target));
         assert!(saved.documents.contains_key("Part(ses_kept, msg_kept, prt_kept)"), "{damage}");
     }
+}
+
+/// An id that is no text, where one page of messages ends and the next begins, and where rows are read without an index.
+#[test]
+fn an_id_that_is_no_text_hides_only_itself() {
+    let (_dir, home) = empty_database(Generation::Latest);
+    let sample = Sample::new(session_id("ses_long"), "/home/dev/shop");
+    let now = 1_791_190_803_973;
+    let mut transaction = Transaction::new("a long session");
+    transaction.insert(sample.session_key(), sample.session_document("long", now));
+    for n in 0..130 {
+        let message = MessageId::parse(&format!("msg_{n:03}")).unwrap();
+        let (key, document) = sample.prompt(&message, now + n);
+        transaction.insert(key, document);
+        let (key, document) = sample.text(&message, &PartId::parse(&format!("prt_{n:03}")).unwrap(), "x");
+        transaction.insert(key, document);
+    }
+    home.commit(transaction).unwrap();
+    let path = home.path().to_owned();
+    drop(home);
+    // The last of the first page, the first of the second, and one among many.
+    for n in ["063", "064", "100"] {
+        sql(
+            &path,
+            &format!("UPDATE message SET id = CAST(x'6d73675fff' || '{n}' AS TEXT) WHERE id = 'msg_{n}'"),
+        );
+    }
+    sql(&path, "UPDATE part SET id = CAST(x'7072745fff' AS TEXT) WHERE id = 'prt_005'");
+    let is_seen = |path: &Path| {
+        let home = open_db(path);
+        let (seen, quarantined) = messages(&home, &session(&home, "ses_long"));
+        assert_eq!((seen.len(), quarantined.len()), (127, 4), "{quarantined:?}");
+        assert!(seen.is_sorted_by_key(|message| message.made));
+        assert_eq!(seen.iter().map(|message| message.parts.len()).sum::<usize>(), 126);
+    };
+    is_seen(&path);
+    sql(&path, "PRAGMA wal_checkpoint(TRUNCATE)");
+    let index = "SELECT rootpage FROM sqlite_schema WHERE name = 'message_session_time_created_id_idx'";
+    let page: usize = query(&path, index)[0].parse().unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[(page - 1) * PAGE..page * PAGE].fill(0xff);
+    std::fs::write(&path, bytes).unwrap();
+    is_seen(&path);
 }
 
 /// Rows without `data` take a table that allows them.

@@ -147,7 +147,7 @@ fn what_a_home_deletes_stays_reachable() {
         let _ = std::fs::remove_file(project.unwrap().path().join(format!("{deleted}.json")));
     }
     let account = run(&store, &source, ALL);
-    assert_eq!(account.gone.iter().map(ToString::to_string).collect::<Vec<_>>(), [deleted.clone()]);
+    assert_eq!(account.gone.iter().map(ToString::to_string).collect::<Vec<_>>(), [deleted.as_str()]);
     assert_eq!((account.deleted, account.changed), (1, 1), "{account:?}");
     let record = store.session(&account.gone[0]).unwrap().unwrap();
     assert!(record.gone.is_some());

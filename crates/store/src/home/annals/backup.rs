@@ -330,10 +330,16 @@ fn verify(connection: &Connection) -> rusqlite::Result<Result<(usize, usize), Fl
     }
     let mut n_documents = 0;
     for table in [Table::Document, Table::Past] {
-        let mut statement = connection.prepare(&format!("SELECT {EXAMINED} FROM {} x", table.name()))?;
+        let bound = match table {
+            Table::Document => "0, 0",
+            Table::Past => "x.document, x.since",
+        };
+        let sql = format!("SELECT {EXAMINED}, {bound} FROM {} x", table.name());
+        let mut statement = connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            match examine(row, 0)? {
+            let bound = (row.get(5)?, row.get(6)?);
+            match examine(row, 0, Some(bound).filter(|_| table == Table::Past))? {
                 Examined::Flawed(what) => return Ok(Err(Flaw::Damaged(format!("a document: {what}")))),
                 Examined::Text(_) if table == Table::Document => n_documents += 1,
                 _ => {}

@@ -97,7 +97,7 @@ impl Annals {
             Ok(id.filter(|_| is_session))
         };
         // What of the table cannot be read has been found before.
-        let _ = self.scan(Table::Document, "x.kind, x.id", &sessions, &mut |id| ids.extend(id));
+        let _ = self.scan_states(Table::Document, "x.kind, x.id", &sessions, &mut |id| ids.extend(id));
         let mut records = Vec::new();
         for id in ids {
             match view.session(&id) {
@@ -119,7 +119,7 @@ impl Annals {
         let mut problems = Vec::new();
         let mut orphans: BTreeMap<(i64, i64), usize> = BTreeMap::new();
         let columns = format!("x.n, x.kind, x.id, x.owner, x.since, x.revision, x.home, {EXAMINED}");
-        let unreadable = self.scan(Table::Document, &columns, &document, &mut |looked: Looked| {
+        let unreadable = self.scan_states(Table::Document, &columns, &document, &mut |looked: Looked| {
             problems.extend(looked.problems);
             if let Some(orphan) = looked.orphan {
                 *orphans.entry(orphan).or_default() += 1;
@@ -136,7 +136,7 @@ impl Annals {
         let look = |connection: &Connection, row: &Row<'_>| {
             let since = row.get_ref(1)?.as_i64().unwrap_or(0);
             let n = row.get_ref(0)?.as_i64().unwrap_or(0);
-            let what = match examine(row, 2)? {
+            let what = match examine(row, 2, Some((n, since)))? {
                 Examined::Flawed(what) => what,
                 _ if is_untouched(connection, n, since) => "that revision did not write it".to_owned(),
                 _ => return Ok(None),
@@ -146,7 +146,8 @@ impl Annals {
             Ok(Some(Problem { kind: ProblemKind::Unreadable, place, id: named.session, detail: what }))
         };
         let columns = format!("x.document, x.since, {EXAMINED}");
-        let unreadable = self.scan(Table::Past, &columns, &look, &mut |problem| problems.extend(problem))?;
+        let unreadable =
+            self.scan_states(Table::Past, &columns, &look, &mut |problem| problems.extend(problem))?;
         problems.extend(self.hidden(Table::Past, &unreadable));
         Ok(problems)
     }
@@ -234,8 +235,9 @@ fn damage(place: &str, detail: String) -> Problem {
 fn pages(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
     let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MOST_DAMAGE})"))?;
     let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let lines: Vec<String> = rows.collect::<rusqlite::Result<_>>()?;
-    Ok(lines.into_iter().filter(|line| line != "ok").map(|line| damage(FILE, line)).collect())
+    // Where it cannot go on it stops, but what it has found it has found.
+    let lines = rows.map(|line| line.unwrap_or_else(|error| error.to_string()));
+    Ok(lines.filter(|line| line != "ok").map(|line| damage(FILE, line)).collect())
 }
 
 /// Others can read the store only with the dictionary in it.
@@ -329,10 +331,14 @@ impl Named {
         let kind = Kind::from_number(this.kind);
         let key = kind.and_then(|kind| kind.key(&this.id, message, session, None));
         let session = session.filter(|id| SessionId::parse(id).is_ok()).map(str::to_owned);
-        match key {
-            Some(key) => Named { place: place_of(&key), session },
-            None => Named { session, ..nameless() },
-        }
+        let place = match (key, kind) {
+            (Some(key), _) => place_of(&key),
+            // What it belongs to is not to be had.
+            (None, Some(Kind::Message)) => format!("message[{}]", this.id),
+            (None, Some(Kind::Part)) => format!("part[{}]", this.id),
+            _ => nameless().place,
+        };
+        Named { place, session }
     }
 }
 
@@ -353,7 +359,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
         looked.problems.push(Problem { kind, place: named.place, id: named.session, detail });
     };
     let (mut is_clear, mut document) = (true, None);
-    match examine(row, 7)? {
+    match examine(row, 7, None)? {
         Examined::Absent => {}
         Examined::Text(text) => match Document::parse(text) {
             Ok(parsed) => document = Some(parsed),
@@ -383,7 +389,10 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
             Some(Kind::Message | Kind::Todo | Kind::Diff | Kind::Share | Kind::LegacyShare),
             Ok(Some(above)),
         ) if above.kind == Kind::Session.number() => {}
-        (_, Err(_)) => {}
+        // It cannot be told that it is what it is asked for.
+        (_, Err(error)) => {
+            add(ProblemKind::Unreadable, format!("what it belongs to cannot be read: {error}"));
+        }
         (_, Ok(None)) => add(ProblemKind::DanglingRow, "what it belongs to does not exist".to_owned()),
         (_, Ok(Some(_))) => {
             add(ProblemKind::DanglingRow, "it belongs to something it cannot belong to".to_owned());
@@ -522,48 +531,40 @@ fn numbers(connection: &Connection, record: &SessionRecord) -> rusqlite::Result<
         id: Some(record.id.to_string()),
         detail,
     };
-    let n_parts: i64 = connection
-        .prepare_cached(
-            "SELECT count(*) FROM document m JOIN document p ON p.owner = m.n AND p.kind = ?3 \
-             WHERE m.owner = ?1 AND m.kind = ?2 AND m.hash IS NOT NULL AND p.hash IS NOT NULL",
-        )?
-        .query_row((n, Kind::Message.number(), Kind::Part.number()), |row| row.get(0))?;
     let stored = connection
         .prepare_cached(
-            "SELECT parts, stale OR brief, messages, cost, input, output, reasoning, cache_read, cache_write, models, agents, state \
-             FROM session WHERE n = ?1",
+            "SELECT parts, messages, cost, input, output, reasoning, cache_read, cache_write, models, agents, state \
+             FROM session WHERE n = ?1 AND NOT stale AND NOT brief",
         )?
         .query_row([n], |row| {
             let usage = annals_core::Usage {
-                cost: row.get(3)?,
-                input: row.get(4)?,
-                output: row.get(5)?,
-                reasoning: row.get(6)?,
-                cache_read: row.get(7)?,
-                cache_write: row.get(8)?,
+                cost: row.get(2)?,
+                input: row.get(3)?,
+                output: row.get(4)?,
+                reasoning: row.get(5)?,
+                cache_read: row.get(6)?,
+                cache_write: row.get(7)?,
             };
-            let lists = [derived::names(row.get_ref(9)?.as_str()?), derived::names(row.get_ref(10)?.as_str()?)];
-            let state = SessionState::from_number(row.get(11)?);
-            Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?, row.get::<_, usize>(2)?, usage, lists, state))
+            let lists = [derived::names(row.get_ref(8)?.as_str()?), derived::names(row.get_ref(9)?.as_str()?)];
+            let state = SessionState::from_number(row.get(10)?);
+            Ok((row.get::<_, usize>(0)?, row.get::<_, usize>(1)?, usage, lists, state))
         })
         .optional()?;
-    let Some((parts, is_stale, messages, usage, lists, state)) = stored else {
-        return Ok(vec![problem("its numbers are missing".to_owned())]);
+    let Some((parts, messages, usage, lists, state)) = stored else {
+        let is_there = !is_missing(connection, "SELECT 1 FROM session WHERE n = ?1", [n]);
+        // Stale numbers are added up when they are asked for, and brief ones cannot be.
+        let problem = Some(problem("its numbers are missing".to_owned())).filter(|_| !is_there);
+        return Ok(problem.into_iter().collect());
     };
     let mut problems = Vec::new();
-    // What is stale is added up by whoever asks next.
-    if parts != n_parts && !is_stale {
-        problems.push(problem(format!("it has {n_parts} parts, and {parts} are noted")));
+    let right = derived::add_up(connection, n, record)?;
+    for (right, noted, noun) in [(right.messages, messages, "message"), (right.parts, parts, "part")] {
+        if right != noted {
+            problems.push(problem(format!("it has {}, and {noted} are noted", plural(right, noun))));
+        }
     }
-    // Stale numbers are added up when they are asked for.
-    if !is_stale {
-        let right = derived::add_up(connection, n, record)?;
-        if right.messages != messages {
-            problems.push(problem(format!("it has {} messages, and {messages} are noted", right.messages)));
-        }
-        if (right.usage, [right.models, right.agents], right.state) != (usage, lists, state) {
-            problems.push(problem("what is noted of it is not what its messages say".to_owned()));
-        }
+    if (right.usage, [right.models, right.agents], right.state) != (usage, lists, state) {
+        problems.push(problem("what is noted of it is not what its messages say".to_owned()));
     }
     Ok(problems)
 }

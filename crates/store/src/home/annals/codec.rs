@@ -43,6 +43,19 @@ impl Hash {
         Hash::from(&ContentHash::of(bytes))
     }
 
+    /// The hash of an earlier state as it is stored, and the other way round. Nothing else tells whether the numbers are
+    /// right by which such a state is found, and the project that a session was filed under.
+    pub(super) fn bound(self, document: i64, since: i64, project: Option<&str>) -> Hash {
+        let mut bytes = self.0;
+        let numbers = document.to_le_bytes().into_iter().chain(since.to_le_bytes());
+        bytes.iter_mut().zip(numbers).for_each(|(byte, number)| *byte ^= number);
+        if let Some(project) = project {
+            let project = Hash::of(project.as_bytes()).0;
+            bytes.iter_mut().zip(project).for_each(|(byte, other)| *byte ^= other);
+        }
+        Hash(bytes)
+    }
+
     /// From a column, if it can be one.
     pub(super) fn read(bytes: &[u8]) -> Option<Hash> {
         bytes.try_into().ok().map(Hash)
@@ -176,6 +189,16 @@ mod tests {
             // Some bits of a frame mean nothing; then the text is right all the same.
             assert!(unpacked.is_err() || Hash::of(&unpacked.unwrap()) == packed.hash, "bit {bit}");
         }
+        for bound in [
+            packed.hash.bound(7, 8, None),
+            packed.hash.bound(1, 0, None),
+            packed.hash.bound(0, 1 << 40, None),
+            packed.hash.bound(0, 0, Some("global")),
+        ] {
+            let unpacked = unpack(packed.form, packed.size as i64, &packed.bytes, bound);
+            assert_eq!(unpacked, Err(Damage::Hash));
+        }
+        assert_eq!(packed.hash.bound(7, 8, Some("x")).bound(7, 8, Some("x")), packed.hash);
         assert_eq!(unpack(9, 1, b"x", packed.hash), Err(Damage::Form));
         assert_eq!(unpack(DICTIONARY, i64::MAX, &packed.bytes, packed.hash), Err(Damage::Compressed));
     }

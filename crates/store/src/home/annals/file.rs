@@ -111,8 +111,7 @@ impl StoreFile {
         let made = draft.path().join("annals.db");
         platform::create_private_file(&made).map_err(refused)?;
         let filled = connect(&made, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|connection| {
-            // Only an empty file can be told how it is to be laid out.
-            // So that what is pruned can be given back to the disk.
+            // Only an empty file can be told how it is to be laid out: so that what is pruned can be given back.
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
             connection.pragma_update(None, "application_id", APPLICATION_ID)?;
             connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;

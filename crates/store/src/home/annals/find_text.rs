@@ -39,17 +39,22 @@ const MAX_EXPANSIONS: u32 = 256;
 /// So many documents are scanned by one thread at a time.
 const BATCH: i64 = 512;
 
+/// How many documents of a batch match, and which: when each was made, and its number.
+type Scanned = (usize, Vec<(Millis, i64)>);
+
 impl Annals {
     /// Searches the store.
     pub fn search(&self, request: &Request) -> Result<Hits, SearchError> {
         let sessions = self.wanted_sessions(&request.sessions)?;
         match &request.wanted {
             Wanted::Words(query) => self.search_words(request, query, sessions),
-            Wanted::Substring { text, ignore_case } => {
-                self.search_documents(request, &pattern(&regex::escape(text), *ignore_case)?, sessions)
-            }
+            Wanted::Substring { text, ignore_case } => self.search_documents(
+                request,
+                &pattern(&regex::escape(text), *ignore_case)?,
+                sessions.as_ref(),
+            ),
             Wanted::Regex { pattern: text, ignore_case } => {
-                self.search_documents(request, &pattern(text, *ignore_case)?, sessions)
+                self.search_documents(request, &pattern(text, *ignore_case)?, sessions.as_ref())
             }
         }
     }
@@ -146,7 +151,7 @@ impl Annals {
         &self,
         request: &Request,
         pattern: &Regex,
-        sessions: Option<HashSet<u64>>,
+        sessions: Option<&HashSet<u64>>,
     ) -> Result<Hits, SearchError> {
         let filters: Vec<&Filter> = request.filters.iter().collect();
         if let Some(filter) = filters.iter().find(|filter| is_about_session(filter.field)) {
@@ -157,11 +162,10 @@ impl Annals {
         })?;
         let wanted = request.offset.saturating_add(request.limit);
         let batches: Vec<i64> = (0..=last / BATCH).collect();
-        let scanned: Result<Vec<(usize, Vec<(Millis, i64)>)>, ReadError> =
-            parallel::run_as(crate::home::Work::Computing, || {
-                let scan = |batch: &i64| self.scan_batch(batch * BATCH, request, pattern, sessions.as_ref());
-                batches.par_iter().map(scan).collect()
-            });
+        let scanned: Result<Vec<Scanned>, ReadError> = parallel::run_as(crate::home::Work::Computing, || {
+            let scan = |batch: &i64| self.scan_batch(batch * BATCH, request, pattern, sessions);
+            batches.par_iter().map(scan).collect()
+        });
         let mut total = 0;
         let mut latest: BinaryHeap<std::cmp::Reverse<(Millis, i64)>> = BinaryHeap::new();
         for (count, found) in scanned? {
@@ -198,7 +202,7 @@ impl Annals {
         request: &Request,
         pattern: &Regex,
         sessions: Option<&HashSet<u64>>,
-    ) -> Result<(usize, Vec<(Millis, i64)>), ReadError> {
+    ) -> Result<Scanned, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT d.n, d.kind, d.hash, d.form, d.size, d.data, \

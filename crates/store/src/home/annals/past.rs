@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::Annals;
 use super::kind::Kind;
 use super::read::{Moment, View, below, number};
-use super::scan::{EXAMINED, Examined, examine, is_of};
+use super::scan::{Bound, EXAMINED, Examined, examine, is_of};
 use crate::history::{At, Changed, History, LogQuery, Revision, Touched};
 use crate::home::{Read, ReadError};
 
@@ -189,17 +189,17 @@ fn changed(
     let after = match since == revision {
         true => connection
             .prepare_cached(&format!("SELECT {EXAMINED} FROM document x WHERE n = ?1"))?
-            .query_row([n], text)?,
+            .query_row([n], |row| text(row, None))?,
         false => connection
             .prepare_cached(&format!("SELECT {EXAMINED} FROM past x WHERE document = ?1 AND since = ?2"))?
-            .query_row((n, revision), text)?,
+            .query_row((n, revision), |row| text(row, Some((n, revision))))?,
     };
     let before = connection
         .prepare_cached(&format!(
-            "SELECT {EXAMINED} FROM past x JOIN revision r ON r.n = x.since \
+            "SELECT {EXAMINED}, x.since FROM past x JOIN revision r ON r.n = x.since \
              WHERE x.document = ?1 AND (r.time, r.n) < (?2, ?3) ORDER BY r.time DESC, r.n DESC LIMIT 1"
         ))?
-        .query_row((n, time, number), text)
+        .query_row((n, time, number), |row| text(row, Some((n, row.get("since")?))))
         .optional()?
         .unwrap_or(Ok(None));
     // What was pruned or is damaged is not kept either.
@@ -208,8 +208,8 @@ fn changed(
 }
 
 /// The document of a state; none where there was none. An error where there was one that is not to be had.
-fn text(row: &Row<'_>) -> rusqlite::Result<Result<Option<Document>, ()>> {
-    Ok(match examine(row, 0)? {
+fn text(row: &Row<'_>, bound: Bound) -> rusqlite::Result<Result<Option<Document>, ()>> {
+    Ok(match examine(row, 0, bound)? {
         Examined::Absent => Ok(None),
         Examined::Text(text) => Document::parse(text).map(Some).map_err(drop),
         Examined::Pruned | Examined::Flawed(_) => Err(()),

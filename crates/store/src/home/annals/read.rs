@@ -96,12 +96,16 @@ impl<'s> View<'s> {
             return Ok(found);
         }
         let earlier = format!(
-            "SELECT {STATE} FROM past x JOIN revision r ON r.n = x.since \
+            "SELECT {STATE}, x.since FROM past x JOIN revision r ON r.n = x.since \
              WHERE x.document = ?1 AND (r.time, r.n) <= (?2, ?3) ORDER BY r.time DESC, r.n DESC LIMIT 1"
         );
         connection
             .prepare_cached(&earlier)?
-            .query_row((n, time, number), |row| StateRow::read(row, 0))
+            .query_row((n, time, number), |row| {
+                let (state, since) = (StateRow::read(row, 0)?, row.get("since")?);
+                let hash = state.hash.map(|hash| hash.bound(n, since, state.project.as_deref()));
+                Ok(StateRow { hash, ..state })
+            })
             .optional()
     }
 

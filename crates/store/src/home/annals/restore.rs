@@ -70,11 +70,13 @@ pub(super) fn unused(store: &Path, suffix: &str) -> PathBuf {
 /// other's: SQLite would take it for its own.
 fn swap(draft: &Draft, store: &Path, kept: PathBuf) -> io::Result<Option<PathBuf>> {
     draft.sync()?;
+    // The index belongs to the state that is there. First its lock and then that of the store, as everybody does.
+    let indexers = platform::open_private_file(&sqlite::beside(store, "-index-lock"))?;
+    indexers.lock()?;
     // Writers look whether the file is still the same when it is their turn.
     let queue = lock_file(store)?;
     queue.lock()?;
-    let index = store.with_extension("index");
-    draft.take(&index, "index")?;
+    draft.take(&store.with_extension("index"), "index")?;
     let was_there = loop {
         if store.symlink_metadata().is_ok() {
             put_aside(draft, store, &kept)?;
@@ -90,8 +92,6 @@ fn swap(draft: &Draft, store: &Path, kept: PathBuf) -> io::Result<Option<PathBuf
         }
     };
     draft.sync_parent()?;
-    // Somebody may have indexed the old store meanwhile.
-    draft.take(&index, "index-2")?;
     Ok(was_there.then_some(kept))
 }
 

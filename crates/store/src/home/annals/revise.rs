@@ -189,7 +189,7 @@ impl<'c> Revising<'c> {
         // A placeholder is no state, so there is nothing to keep of it.
         let is_kept = !is_step && known.since != 0;
         if is_kept {
-            self.keep_past(known.n)?;
+            self.keep_past(&known)?;
         }
         self.note_source(&known)?;
         let since = if is_step { known.since } else { number };
@@ -236,7 +236,7 @@ impl<'c> Revising<'c> {
         }
         let number = self.number()?;
         self.note_source(&known)?;
-        self.keep_past(known.n)?;
+        self.keep_past(&known)?;
         self.connection
             .prepare_cached(
                 "UPDATE document SET revision = ?2, since = ?2, home = ?3, hash = NULL, form = NULL, size = NULL, \
@@ -276,7 +276,7 @@ impl<'c> Revising<'c> {
                 project,
                 prepared.is_some_and(|prepared| prepared.converted),
                 self.home,
-                prepared.map(|prepared| prepared.packed.hash),
+                prepared.map(|prepared| prepared.packed.hash.bound(n, number, project)),
                 prepared.map(|prepared| prepared.packed.form),
                 prepared.map(|prepared| prepared.packed.size as i64),
                 prepared.map(|prepared| Bytes(&prepared.packed)),
@@ -526,13 +526,13 @@ impl<'c> Revising<'c> {
     }
 
     /// The latest state becomes one of the past.
-    fn keep_past(&self, n: i64) -> rusqlite::Result<()> {
+    fn keep_past(&self, known: &State) -> rusqlite::Result<()> {
         self.connection
             .prepare_cached(
                 "INSERT OR REPLACE INTO past (document, since, project, converted, home, hash, form, size, data) \
-                 SELECT n, since, project, converted, home, hash, form, size, data FROM document WHERE n = ?1",
+                 SELECT n, since, project, converted, home, ?2, form, size, data FROM document WHERE n = ?1",
             )?
-            .execute([n])
+            .execute((known.n, known.hash.map(|hash| hash.bound(known.n, known.since, known.project.as_deref()))))
             .map(drop)
     }
 

@@ -63,10 +63,13 @@ impl Table {
 }
 
 /// The columns that [`examine`] reads, in this order.
-pub(super) const EXAMINED: &str = "x.hash, x.form, x.size, x.data";
+pub(super) const EXAMINED: &str = "x.hash, x.form, x.size, x.data, x.project";
+
+/// What an earlier state is bound to: its document and the revision with which it began. The latest state is to nothing.
+pub(super) type Bound = Option<(i64, i64)>;
 
 /// Compares a state with its hash. A row that was damaged may hold anything.
-pub(super) fn examine(row: &Row<'_>, first: usize) -> rusqlite::Result<Examined> {
+pub(super) fn examine(row: &Row<'_>, first: usize, bound: Bound) -> rusqlite::Result<Examined> {
     let (hash, form, size) = (row.get_ref(first)?, row.get_ref(first + 1)?, row.get_ref(first + 2)?);
     let data = row.get_ref(first + 3)?;
     let flawed = |what: &str| Ok(Examined::Flawed(what.to_owned()));
@@ -76,6 +79,8 @@ pub(super) fn examine(row: &Row<'_>, first: usize) -> rusqlite::Result<Examined>
         _ => return flawed("its columns are not what they should be"),
     };
     let Some(hash) = Hash::read(hash) else { return flawed("its hash is none") };
+    let project = row.get_ref(first + 4)?.as_str_or_null().ok().flatten();
+    let hash = bound.map_or(hash, |(document, since)| hash.bound(document, since, project));
     let bytes = match data {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,
         ValueRef::Null if form == codec::PRUNED => return Ok(Examined::Pruned),
@@ -110,7 +115,7 @@ pub(super) fn is_of(connection: &Connection, n: i64, key: &Key) -> rusqlite::Res
 impl Annals {
     /// Calls `visit` with what `map` makes of each row that can be read, and returns which cannot. `columns` are those of
     /// `x`.
-    pub(super) fn scan<T>(
+    pub(super) fn scan_states<T>(
         &self,
         table: Table,
         columns: &str,

@@ -54,7 +54,9 @@ CREATE INDEX document_revision ON document (revision);
 CREATE INDEX document_gone ON document (owner, kind) WHERE hash IS NULL;
 
 -- Earlier states: from the revision `since` on, until the document's next state. No `data`: it was deleted then,
--- or, where `form` is -1, its text and those of the states that followed were pruned.
+-- or, where `form` is -1, its text and those of the states that followed were pruned. `hash` is combined by exclusive or
+-- with `document` and `since`, 8 bytes each, the lowest first, and with the hash of `project`, if there is one: nothing else
+-- tells whether these are right.
 CREATE TABLE past (
   document  INTEGER NOT NULL REFERENCES document (n),
   since     INTEGER NOT NULL REFERENCES revision (n),

@@ -1,5 +1,6 @@
 //! What sync notes in the store: homes, where sessions come from, how far each look went.
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
@@ -126,7 +127,10 @@ impl Annals {
     pub(crate) fn is_open(&self, session: i64) -> Result<bool, ReadError> {
         self.read(|connection| {
             let answers = "SELECT 1 FROM message WHERE session = ?1 AND role = 2 AND state = 3";
-            let calls = "SELECT 1 FROM call WHERE session = ?1 AND ms IS NULL AND NOT failed";
+            // Calls of a message that was deleted may have been left behind. Nobody will end them.
+            let calls = "SELECT 1 FROM call c JOIN document d ON d.n = c.n \
+                         JOIN message m ON m.session = c.session AND m.n = d.owner \
+                         WHERE c.session = ?1 AND c.ms IS NULL AND NOT c.failed";
             Ok(connection.prepare_cached(answers)?.exists([session])?
                 || connection.prepare_cached(calls)?.exists([session])?)
         })
@@ -174,17 +178,58 @@ impl Annals {
         })
     }
 
-    /// When a session was last used in other homes that still have it.
-    pub(crate) fn used_elsewhere(&self, session: &SessionId, home: i64) -> Result<Option<Millis>, ReadError> {
+    /// Where a home stands among all that hold a session, if the session was used there at `updated`.
+    pub(crate) fn standing(
+        &self,
+        session: &SessionId,
+        home: i64,
+        updated: Millis,
+    ) -> Result<Standing, ReadError> {
         self.read(|connection| {
-            let Some(n) = number(connection, 0, Kind::Session, session.as_str())? else { return Ok(None) };
-            connection
-                .prepare_cached(
-                    "SELECT max(updated) FROM origin WHERE session = ?1 AND home <> ?2 AND gone IS NULL",
-                )?
-                .query_row((n, home), |row| row.get(0))
+            let Some(n) = number(connection, 0, Kind::Session, session.as_str())? else {
+                return Ok(Standing::Only);
+            };
+            let rank: (bool, String) = connection
+                .prepare_cached("SELECT by_time, url FROM home WHERE n = ?1")?
+                .query_row([home], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let mut statement = connection.prepare_cached(
+                "SELECT o.updated, h.by_time, h.url, o.gone IS NULL FROM origin o JOIN home h ON h.n = o.home \
+                 WHERE o.session = ?1 AND o.home <> ?2",
+            )?;
+            let mut rows = statement.query((n, home))?;
+            let mut standing = Standing::Only;
+            while let Some(row) = rows.next()? {
+                let (other, is_there): (Millis, bool) = (row.get(0)?, row.get(3)?);
+                let other_rank: (bool, String) = (row.get(1)?, row.get(2)?);
+                standing = standing.min(match updated.cmp(&other) {
+                    Ordering::Greater => Standing::Newest,
+                    // It is gone there, and what was taken from there stays.
+                    _ if !is_there => Standing::Latest,
+                    Ordering::Equal if rank > other_rank => Standing::Latest,
+                    Ordering::Equal => Standing::Level,
+                    Ordering::Less => Standing::Older,
+                });
+            }
+            Ok(standing)
         })
     }
+}
+
+/// Where a home stands among those that hold the same session. The session is what it is where it was used last. Where it
+/// was used at the same time, as after OpenCode's own migration, it is everything there is anywhere; and of a document that
+/// differs nevertheless, the one in a database, for that is what OpenCode uses from then on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// It was used later elsewhere: what differs is older.
+    Older,
+    /// It was used at the same time elsewhere, and what that says goes first.
+    Level,
+    /// It goes first, but does not take away what others have.
+    Latest,
+    /// It was used here after everybody else: what is not here is no longer so.
+    Newest,
+    /// No other home has ever had it.
+    Only,
 }
 
 /// What a home says, held against what the store has. Nothing is written here.
@@ -192,8 +237,7 @@ pub(crate) struct Comparing<'s> {
     pub(crate) store: &'s Annals,
     pub(crate) session: SessionId,
     pub(crate) home: i64,
-    /// Whether the home's state is the one that counts. If not, what differs is older.
-    pub(crate) is_latest: bool,
+    pub(crate) standing: Standing,
     /// Whether the store has nothing of the session yet.
     pub(crate) is_new: bool,
     /// Whether it has any of its messages.
@@ -222,8 +266,9 @@ impl Comparing<'_> {
         Ok(match known {
             Known::Unchanged => None,
             Known::Same => Some(Finding::Same(key, hash)),
-            Known::Differs if self.is_latest => put(key, document),
-            Known::Differs => {
+            Known::Nothing if self.standing >= Standing::Level => put(key, document),
+            Known::Differs if self.standing >= Standing::Latest => put(key, document),
+            Known::Nothing | Known::Differs => {
                 let prepared = Box::new(Prepared::new(&key, &document, converted));
                 Some(Finding::Older(key, prepared))
             }
@@ -237,8 +282,9 @@ impl Comparing<'_> {
         hash: Hash,
         document: &Document,
     ) -> rusqlite::Result<Known> {
-        let Some(state) = state_of(connection, key)? else { return Ok(Known::Differs) };
-        if state.home == Some(self.home) || state.hash == Some(hash) {
+        let Some(state) = state_of(connection, key)? else { return Ok(Known::Nothing) };
+        let is_ours = state.home == Some(self.home);
+        if state.hash == Some(hash) || (is_ours && self.standing >= Standing::Latest) {
             let is_same = state.hash == Some(hash) && !state.is_elsewhere(key);
             return Ok(if is_same { Known::Unchanged } else { Known::Differs });
         }
@@ -250,7 +296,8 @@ impl Comparing<'_> {
         if source.flatten().and_then(|bytes| Hash::read(&bytes)) == Some(hash) {
             return Ok(Known::Unchanged);
         }
-        if let Some(ours) = text_of(connection, &state)?
+        if !is_ours
+            && let Some(ours) = text_of(connection, &state)?
             && arrange::is_same(key, &ours, document)
         {
             return Ok(Known::Same);
@@ -264,7 +311,7 @@ impl Comparing<'_> {
         message: &MessageId,
         present: &HashSet<PartId>,
     ) -> Result<Vec<Finding>, ReadError> {
-        if !self.has_messages || !self.is_latest {
+        if !self.has_messages || self.standing < Standing::Latest {
             return Ok(Vec::new());
         }
         self.store.read(|connection| {
@@ -287,7 +334,7 @@ impl Comparing<'_> {
 
     /// The messages that came from this home and are not there any more.
     pub(crate) fn lost_messages(&self, present: &HashSet<MessageId>) -> Result<Vec<Finding>, ReadError> {
-        if self.is_new || !self.is_latest {
+        if self.is_new || self.standing < Standing::Latest {
             return Ok(Vec::new());
         }
         self.store.read(|connection| {
@@ -307,7 +354,7 @@ impl Comparing<'_> {
 
     /// What stood beside the session in this home and does not any more.
     pub(crate) fn lost_beside(&self, present: &[Key]) -> Result<Vec<Finding>, ReadError> {
-        if self.is_new || !self.is_latest {
+        if self.is_new || self.standing < Standing::Latest {
             return Ok(Vec::new());
         }
         let mut lost = Vec::new();
@@ -319,9 +366,9 @@ impl Comparing<'_> {
             Key::LegacyShare(id.clone()),
         ] {
             let is_lost = !present.contains(&key)
-                && self.store.read(|connection| {
-                    let state = state_of(connection, &key)?;
-                    Ok(state.is_some_and(|state| state.is_present && state.home == Some(self.home)))
+                && self.store.read(|connection| match state_of(connection, &key)? {
+                    Some(state) => self.is_from_here(connection, state.n),
+                    None => Ok(false),
                 })?;
             if is_lost {
                 lost.push(Finding::Delete(key));
@@ -330,14 +377,18 @@ impl Comparing<'_> {
         Ok(lost)
     }
 
+    /// Whether a document that this home does not have is gone with that: it was here when the home was last looked at,
+    /// or it comes from a home that is out of date.
     fn is_from_here(&self, connection: &Connection, n: i64) -> rusqlite::Result<bool> {
-        connection
-            .prepare_cached("SELECT 1 FROM document WHERE n = ?1 AND home = ?2 AND hash IS NOT NULL")?
-            .exists((n, self.home))
+        let was_here = "SELECT 1 FROM document d WHERE n = ?1 AND hash IS NOT NULL AND (home = ?2 OR (?3 AND home NOTNULL) \
+                        OR EXISTS (SELECT 1 FROM source s WHERE s.document = d.n AND s.home = ?2 AND s.hash NOTNULL))";
+        let is_newest = self.standing == Standing::Newest;
+        connection.prepare_cached(was_here)?.exists((n, self.home, is_newest))
     }
 }
 
 enum Known {
+    Nothing,
     Unchanged,
     Same,
     Differs,
@@ -484,6 +535,11 @@ pub(crate) fn note_gone(
     now: Millis,
 ) -> rusqlite::Result<()> {
     revising.note(session)?;
+    connection
+        .prepare_cached(
+            "DELETE FROM quarantine WHERE home = ?1 AND session = (SELECT id FROM document WHERE n = ?2)",
+        )?
+        .execute((home, session))?;
     connection
         .prepare_cached("UPDATE origin SET gone = ?3, stamp = NULL WHERE session = ?1 AND home = ?2")?
         .execute((session, home, now))

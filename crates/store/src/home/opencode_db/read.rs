@@ -9,8 +9,8 @@ use annals_core::json::{JsWriter, Style};
 use annals_core::lens::{Message, Session};
 use annals_core::second_store::{self, Converted};
 use annals_core::{Document, Key, Stored, arrange};
-use rusqlite::types::{Value, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 
 use super::OpencodeDb;
 use super::column::{self, Column, write_object};
@@ -348,7 +348,47 @@ struct Page {
 }
 
 /// `time_created` and `id` of a row, whatever they hold.
-pub(super) type Position = (Value, Value);
+pub(super) type Position = (Cell, Cell);
+
+/// What a column holds. A text in it need not be one: SQLite does not check that it is UTF-8.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Cell {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(Vec<u8>),
+    Blob(Vec<u8>),
+}
+
+impl Cell {
+    pub(super) fn value(&self) -> ValueRef<'_> {
+        match self {
+            Cell::Null => ValueRef::Null,
+            Cell::Integer(number) => ValueRef::Integer(*number),
+            Cell::Real(number) => ValueRef::Real(*number),
+            Cell::Text(bytes) => ValueRef::Text(bytes),
+            Cell::Blob(bytes) => ValueRef::Blob(bytes),
+        }
+    }
+}
+
+impl From<ValueRef<'_>> for Cell {
+    fn from(value: ValueRef<'_>) -> Cell {
+        match value {
+            ValueRef::Null => Cell::Null,
+            ValueRef::Integer(number) => Cell::Integer(number),
+            ValueRef::Real(number) => Cell::Real(number),
+            ValueRef::Text(bytes) => Cell::Text(bytes.to_vec()),
+            ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
+        }
+    }
+}
+
+impl ToSql for Cell {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(self.value()))
+    }
+}
 
 fn read_page(
     connection: &Connection,
@@ -369,7 +409,7 @@ fn read_page(
     let (mut n_rows, mut n_bytes) = (0, 0);
     while let Some(row) = rows.next()? {
         n_rows += 1;
-        let position = (row.get::<_, Value>(1)?, row.get::<_, Value>(0)?);
+        let position = (Cell::from(row.get_ref(1)?), Cell::from(row.get_ref(0)?));
         match message_record(session, row.get_ref(0)?, row.get_ref(1)?, row.get_ref(2)?) {
             Ok(mut record) => {
                 read_parts(connection, session, &mut record, want)?;

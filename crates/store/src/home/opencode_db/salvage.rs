@@ -5,12 +5,13 @@ use std::collections::HashMap;
 
 use annals_core::id::MessageId;
 use annals_core::{Document, Key, Stored};
-use rusqlite::types::Value;
 use rusqlite::{Connection, Row};
 
 use super::OpencodeDb;
 use super::column::{self, Column};
-use super::read::{Position, add_part, array, message_record, names, object, place_of, sort_parts, text_of};
+use super::read::{
+    Cell, Position, add_part, array, message_record, names, object, place_of, sort_parts, text_of,
+};
 use crate::home::{Found, MessageRecord, Quarantined, ReadError, Reason, SessionRecord, Want};
 use crate::sqlite::is_damage;
 
@@ -105,13 +106,13 @@ impl OpencodeDb {
         let position = if table == "todo" { "position" } else { "0" };
         let list = format!("{}, {position}", names(&columns));
         let mut rows = self.scan(table, &list, Some(session.as_str()), &|row| {
-            Ok((row.get::<_, Value>(columns.len())?, object(table, &columns, row, Some(session))?.0))
+            Ok((Cell::from(row.get_ref(columns.len())?), object(table, &columns, row, Some(session))?.0))
         })?;
         if !rows.quarantined.is_empty() {
             return Ok(None);
         }
         rows.value.sort_by_key(|(position, _)| match position {
-            Value::Integer(position) => *position,
+            Cell::Integer(position) => *position,
             _ => i64::MAX,
         });
         let documents: Vec<Document> = rows.value.into_iter().map(|(_, document)| document).collect();
@@ -143,8 +144,8 @@ impl OpencodeDb {
                 Err(problem) => quarantined.push(problem),
             }
         }
-        if let Some((Value::Integer(time), Value::Text(last))) = after {
-            records.retain(|record| (record.made, message_id(record)) > (*time, last.as_str()));
+        if let Some((Cell::Integer(time), Cell::Text(last))) = after {
+            records.retain(|record| (record.made, message_id(record).as_bytes()) > (*time, last.as_slice()));
         }
         records.sort_by(|a, b| (a.made, message_id(a)).cmp(&(b.made, message_id(b))));
         let places: HashMap<String, usize> = records
@@ -153,14 +154,14 @@ impl OpencodeDb {
             .map(|(place, record)| (message_id(record).to_owned(), place))
             .collect();
         let parts = self.scan("part", "message_id, id, data", Some(id), &|row| {
-            Ok((text_of(row.get_ref(0)?), row.get::<_, Value>(1)?, row.get::<_, Value>(2)?))
+            Ok((text_of(row.get_ref(0)?), Cell::from(row.get_ref(1)?), Cell::from(row.get_ref(2)?)))
         })?;
         quarantined.extend(parts.quarantined.into_iter().map(|problem| problem.of(&session.id)));
         for (message, part, data) in parts.value {
             let (Some(&place), Ok(message)) = (places.get(&message), MessageId::parse(&message)) else {
                 continue;
             };
-            add_part(&session.id, &message, &mut records[place], (&part).into(), (&data).into());
+            add_part(&session.id, &message, &mut records[place], part.value(), data.value());
         }
         for record in &mut records {
             record.parts.sort_by(|a, b| a.place.cmp(&b.place));

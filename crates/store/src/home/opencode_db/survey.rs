@@ -2,11 +2,13 @@
 //!
 //! Since 1.16 every change of a session is an event, and the number of its last event is kept. Before that, and for what
 //! others write, there are the time of the session's row and how many messages and parts it has; all of that is in
-//! indexes. What shows in none of these is a message or part that is rewritten in place, which happens while an answer is
+//! indexes. When a directory turns out to be another project than it was, and with `opencode import`, only the project and
+//! the directory in the row change; so they are evidence as well. What shows in none of these is a message or part that is rewritten in place, which happens while an answer is
 //! written and for moments after it.
 
 use std::collections::HashMap;
 
+use annals_core::ContentHash;
 use annals_core::id::{ProjectId, SessionId};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -21,14 +23,20 @@ use crate::sync::source::{Sighting, Source, Survey};
 impl Source for OpencodeDb {
     fn survey(&self) -> Result<Survey, ReadError> {
         let counted = self.read(|connection| {
-            let mut sessions: Vec<(String, String, i64)> = Vec::new();
+            let mut sessions: Vec<Row> = Vec::new();
             for table in self.schema.session_tables() {
+                let has_directory = self.schema.has_column(table, "directory");
+                let directory = if has_directory { "directory" } else { "''" };
                 let mut statement = connection
-                    .prepare_cached(&format!("SELECT id, project_id, time_updated FROM {table}"))?;
+                    .prepare_cached(&format!("SELECT id, project_id, time_updated, {directory} FROM {table}"))?;
                 let mut rows = statement.query([])?;
                 while let Some(row) = rows.next()? {
-                    let updated = row.get_ref(2)?.as_i64_or_null().ok().flatten().unwrap_or(0);
-                    sessions.push((text_of(row.get_ref(0)?), text_of(row.get_ref(1)?), updated));
+                    sessions.push(Row {
+                        id: text_of(row.get_ref(0)?),
+                        project: text_of(row.get_ref(1)?),
+                        updated: row.get_ref(2)?.as_i64_or_null().ok().flatten().unwrap_or(0),
+                        directory: text_of(row.get_ref(3)?),
+                    });
                 }
             }
             let mut counts: HashMap<String, Vec<u8>> = HashMap::new();
@@ -59,17 +67,18 @@ impl Source for OpencodeDb {
             Ok((sessions, counts, projects)) => {
                 let mut survey = Survey { projects, ..Survey::default() };
                 let mut seen = std::collections::HashSet::new();
-                for (id, project, written) in sessions {
+                for Row { id, project, updated, directory } in sessions {
                     let Ok(session) = SessionId::parse(&id) else { continue };
                     if !seen.insert(session.clone()) {
                         continue;
                     }
-                    let mut stamp = written.to_le_bytes().to_vec();
+                    let place = ContentHash::of(format!("{project}\0{directory}").as_bytes());
+                    let mut stamp = [&updated.to_le_bytes()[..], &place.as_bytes()[..8]].concat();
                     if let Some(count) = counts.get(&id) {
                         stamp.extend_from_slice(count);
                     }
                     let project = ProjectId::parse(&project).unwrap_or_else(|_| ProjectId::global());
-                    survey.sessions.push(Sighting { session, project, stamp, written });
+                    survey.sessions.push(Sighting { session, project, stamp, written: updated });
                 }
                 Ok(survey)
             }
@@ -95,6 +104,14 @@ impl Source for OpencodeDb {
     fn as_database(&self) -> Option<&OpencodeDb> {
         Some(self)
     }
+}
+
+/// What a survey takes from the row of a session.
+struct Row {
+    id: String,
+    project: String,
+    updated: i64,
+    directory: String,
 }
 
 /// Adds the numbers of each row to the evidence of its session.

@@ -7,6 +7,7 @@
 //! a while; and edits of single parts through the HTTP API, long after. Those are found by a full sync.
 
 use std::collections::HashMap;
+use std::io;
 use std::ops::ControlFlow;
 
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
@@ -29,7 +30,7 @@ impl Source for OpencodeDir {
         for tree in self.trees() {
             let stamps = Stamps { files: &tree.view.files.dir };
             if *tree.layout == Layout::Flat {
-                let mut projects = stamps.below("project");
+                let mut projects = stamps.below("project").unwrap_or_default();
                 projects.sort();
                 for (name, stamp) in projects {
                     survey.projects.extend_from_slice(name.as_bytes());
@@ -38,16 +39,19 @@ impl Source for OpencodeDir {
             }
             let located = read::list_sessions(&tree, &SessionQuery::default(), &mut survey.quarantined)?;
             let mut documents: HashMap<String, HashMap<String, Stamp>> = HashMap::new();
+            // What cannot be listed is no evidence. Then everything in there is looked at, and whoever reads it says why.
             let messages: HashMap<String, Stamp> = match tree.layout {
-                Layout::Flat => stamps.below("message").into_iter().collect(),
-                Layout::PerProject(_) => stamps.below("session/message").into_iter().collect(),
+                Layout::Flat => stamps.below("message").unwrap_or_default().into_iter().collect(),
+                Layout::PerProject(_) => {
+                    stamps.below("session/message").unwrap_or_default().into_iter().collect()
+                }
                 Layout::PerSession => HashMap::new(),
             };
             for Located { session, project, path } in located {
                 let (directory, name) = path.rsplit_once('/').unwrap_or(("", &path));
                 let in_directory = documents
                     .entry(directory.to_owned())
-                    .or_insert_with(|| stamps.below(directory).into_iter().collect());
+                    .or_insert_with(|| stamps.below(directory).unwrap_or_default().into_iter().collect());
                 let document = in_directory.get(name).copied();
                 let messages = match tree.layout {
                     Layout::PerSession => stamps.of(&tree.layout.messages(&session)),
@@ -95,7 +99,9 @@ impl Source for OpencodeDir {
             session: Some(session.id.clone()),
         };
         let messages = tree.layout.messages(&session.id);
-        for (name, stamp) in stamps.below(&messages) {
+        // Not to be listed is something else than to be empty: whoever reads it says why.
+        let listed = stamps.below(&messages).ok()?;
+        for (name, stamp) in listed {
             let Some(id) = stem(tree.layout, &name) else { continue };
             let path = format!("{messages}/{name}");
             let id = match MessageId::parse(id) {
@@ -123,7 +129,11 @@ impl Source for OpencodeDir {
                 }
             }
             let parts = tree.layout.parts(&session.id, &id);
-            for (name, stamp) in stamps.below(&parts) {
+            let listed = stamps.below(&parts).unwrap_or_else(|error| {
+                seen.quarantined.push(problem(&parts, Reason::Refused(error.to_string())));
+                Vec::new()
+            });
+            for (name, stamp) in listed {
                 let Some(part) = stem(tree.layout, &name) else { continue };
                 seen.n_parts += 1;
                 let path = format!("{parts}/{name}");
@@ -180,12 +190,14 @@ struct Stamps<'t> {
 }
 
 impl Stamps<'_> {
-    /// Those of the entries of a directory. A directory that cannot be listed has none: whoever reads it says why.
-    fn below(&self, directory: &str) -> Vec<(String, Stamp)> {
+    /// Those of the entries of a directory. One that does not exist has none.
+    fn below(&self, directory: &str) -> io::Result<Vec<(String, Stamp)>> {
         let mut found = Vec::new();
-        let _ =
-            platform::list_stamps(self.files, directory, |name, stamp| found.push((name.to_owned(), stamp)));
-        found
+        match platform::list_stamps(self.files, directory, |name, stamp| found.push((name.to_owned(), stamp)))
+        {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(found),
+        }
     }
 
     fn of(&self, path: &str) -> Option<Stamp> {

@@ -1,0 +1,278 @@
+//! One session in several homes: it is one session, as it is where it was used last, and nothing of the others is lost.
+
+use std::collections::HashMap;
+
+use annals::history::{At, History, LogQuery};
+use annals::home::annals::Annals;
+use annals::home::opencode_db::{Generation, OpencodeDb};
+use annals::home::opencode_dir::OpencodeDir;
+use annals::home::{Read, Write};
+use annals::model::id::SessionId;
+use annals::model::lens::Session;
+use annals::model::{Document, Key, Transaction, arrange};
+use annals::query::SessionQuery;
+use annals::sync::source::Source;
+use annals::sync::{Options, sync};
+use annals_testkit::Fixture;
+
+use super::annals_store::empty_store;
+use super::kit::{Sample, empty_database, empty_home, messages, open, open_db, query, session};
+use super::sync::{ALL, run};
+
+const FULL: Options = Options { full: true, ..ALL };
+
+/// A directory and a database with the same sessions.
+struct Homes {
+    _places: Vec<Box<dyn std::any::Any>>,
+    directory: OpencodeDir,
+    database: OpencodeDb,
+}
+
+impl Homes {
+    /// As OpenCode's own migration left them.
+    fn migrated() -> Homes {
+        let [old, new] = ["opencode-1.1.65", "migrated-1.1.65-to-1.18.33"].map(Fixture::unpack);
+        let directory = open(old.home());
+        let database = open_db(&new.home().join("opencode.db"));
+        Homes { _places: vec![Box::new(old), Box::new(new)], directory, database }
+    }
+
+    /// With one session of six messages.
+    fn small() -> (Homes, SessionId) {
+        let (old, directory) = empty_home();
+        let (new, database) = empty_database(Generation::Latest);
+        let sample = Sample::new(annals::ids::new_session(), "/home/dev/shop");
+        // Long ago: nothing of it is looked at again just because it is recent.
+        let now = annals::ids::now() - 3_600_000;
+        let mut documents = vec![(sample.session_key(), sample.session_document("A sample", now))];
+        for n in 0..3 {
+            let (user, assistant) = (annals::ids::new_message(), annals::ids::new_message());
+            documents.push(sample.prompt(&user, now + n));
+            documents.push(sample.text(&user, &annals::ids::new_part(), "What is it?"));
+            documents.push(sample.answer(&assistant, &user, now + n));
+            documents.push(sample.text(&assistant, &annals::ids::new_part(), "It is this."));
+        }
+        for home in [&directory as &dyn Write, &database] {
+            let mut transaction = Transaction::new("the same in both");
+            documents.iter().cloned().for_each(|(key, document)| transaction.insert(key, document));
+            home.commit(transaction).unwrap();
+        }
+        let homes = Homes { _places: vec![Box::new(old), Box::new(new)], directory, database };
+        (homes, sample.session)
+    }
+
+    /// The homes in both orders.
+    fn orders(&self) -> [[&dyn Source; 2]; 2] {
+        [[&self.directory, &self.database], [&self.database, &self.directory]]
+    }
+}
+
+/// The conversation of a session and what stands beside it.
+fn contents(home: &dyn Read, id: &SessionId) -> HashMap<Key, Document> {
+    let record = session(home, id.as_str());
+    let said = messages(home, &record).0;
+    let said = said.into_iter().flat_map(|message| [message.stored].into_iter().chain(message.parts));
+    let mut contents: HashMap<Key, Document> = said
+        .map(|stored| (stored.key, stored.document))
+        .chain([(record.stored.key, record.stored.document)])
+        .collect();
+    for key in [Key::Todo(id.clone()), Key::Diff(id.clone()), Key::Share(id.clone())] {
+        contents.extend(home.document(&key).unwrap().map(|stored| (key, stored.document)));
+    }
+    contents
+}
+
+/// Whether two homes hold the same, as far as either can.
+#[track_caller]
+fn assert_same(ours: &HashMap<Key, Document>, theirs: &HashMap<Key, Document>) {
+    for (key, document) in theirs {
+        let held = ours.get(key).unwrap_or_else(|| panic!("{key} is missing"));
+        assert!(arrange::is_same(key, held, document), "{key}\n{}\n{}", held.text(), document.text());
+    }
+    let more: Vec<&Key> = ours.keys().filter(|key| !theirs.contains_key(key)).collect();
+    assert!(more.is_empty(), "{more:?}");
+}
+
+/// Nothing is left to do, whichever home is asked.
+#[track_caller]
+fn assert_done(store: &Annals, homes: &[&dyn Source]) {
+    let (head, past) = (store.head().unwrap(), query(store.path(), "SELECT count(*) FROM past"));
+    for options in [ALL, FULL, FULL] {
+        for home in homes {
+            let account = run(store, *home, options);
+            assert_eq!((account.imported, account.deleted), (0, 0), "{}: {account:?}", home.url());
+        }
+    }
+    assert_eq!(store.head().unwrap(), head);
+    assert_eq!(query(store.path(), "SELECT count(*) FROM past"), past);
+}
+
+#[test]
+fn the_same_sessions_in_two_homes_are_stored_once() {
+    let homes = Homes::migrated();
+    let ids: Vec<SessionId> = {
+        let sessions = homes.directory.sessions(&SessionQuery::default()).unwrap().value;
+        sessions.into_iter().map(|record| record.id).collect()
+    };
+    for order in homes.orders() {
+        let (_directory, store) = empty_store();
+        let first = run(&store, order[0], ALL);
+        let second = run(&store, order[1], ALL);
+        assert_eq!((first.new, second.new), (ids.len(), ids.len()));
+        assert_eq!(query(store.path(), "SELECT count(*) FROM past"), ["0"]);
+        let n_documents =
+            query(store.path(), "SELECT count(*) FROM document WHERE hash NOTNULL AND kind <> 1");
+        // Nothing but what only the directory has: diffs, an empty list, and parts that an undo left behind.
+        assert_eq!(n_documents, ["2038"]);
+        for id in &ids {
+            assert_eq!(session(&store, id.as_str()).origins.len(), 2);
+            assert_same(&contents(&store, id), &contents(&homes.directory, id));
+        }
+        assert_done(&store, &order);
+    }
+}
+
+/// Goes on with a session in one home: it gets another title and loses its last two messages, and a word is changed.
+fn go_on(home: &dyn Write, id: &SessionId) {
+    let record = session(home, id.as_str());
+    let mut transaction = Transaction::new("go on");
+    let updated = record.stored.document.lens::<Session<'_>>().time.unwrap().updated.unwrap();
+    let document = record.stored.document.with(&["title"], "Gone on with").unwrap();
+    let document = document.with(&["time", "updated"], &(updated + 60_000)).unwrap();
+    transaction.replace(&record.stored, document);
+    let said = messages(home, &record).0;
+    let (kept, undone) = said.split_at(said.len() - 2);
+    for message in undone {
+        message.parts.iter().for_each(|part| transaction.delete(part));
+        transaction.delete(&message.stored);
+    }
+    let text = kept
+        .iter()
+        .flat_map(|message| &message.parts)
+        .find(|part| part.document.text().contains("\"text\":"));
+    let text = text.unwrap();
+    transaction.replace(text, text.document.with(&["text"], "Another word.").unwrap());
+    home.commit(transaction).unwrap();
+}
+
+#[test]
+fn the_home_in_which_a_session_was_used_last_has_the_say() {
+    for is_directory in [true, false] {
+        let (homes, id) = Homes::small();
+        let [older, newer]: [&dyn Read; 2] = match is_directory {
+            true => {
+                go_on(&homes.directory, &id);
+                [&homes.database, &homes.directory]
+            }
+            false => {
+                go_on(&homes.database, &id);
+                [&homes.directory, &homes.database]
+            }
+        };
+        let (before, after) = (contents(older, &id), contents(newer, &id));
+        for order in homes.orders() {
+            for at_once in [true, false] {
+                let (_directory, store) = empty_store();
+                match at_once {
+                    true => assert!(sync(&store, &order, ALL, &()).unwrap().failed.is_empty()),
+                    false => order.iter().for_each(|home| drop(run(&store, *home, ALL))),
+                }
+                assert_same(&contents(&store, &id), &after);
+                assert_reachable(&store, &id, &before);
+                assert_done(&store, &order);
+            }
+        }
+    }
+}
+
+/// Every document of an older state of a session is in some revision.
+#[track_caller]
+fn assert_reachable(store: &Annals, id: &SessionId, before: &HashMap<Key, Document>) {
+    let log = store.log(&LogQuery { session: Some(id.clone()), ..LogQuery::default() }).unwrap();
+    let views: Vec<_> =
+        log.iter().map(|revision| store.at(At::Revision(revision.number)).unwrap().unwrap()).collect();
+    for (key, document) in before {
+        let is_there = views.iter().any(|view| {
+            let then = view.document(key).unwrap();
+            then.is_some_and(|then| arrange::is_same(key, &then.document, document))
+        });
+        assert!(is_there, "{key} is lost: {}", document.text());
+    }
+}
+
+/// What one home deletes is deleted, whichever home it was taken from first, and the other home does not bring it back.
+#[test]
+fn what_is_undone_in_one_home_is_not_brought_back_by_another() {
+    for n in 0..2 {
+        let (homes, id) = Homes::small();
+        let order = homes.orders()[n];
+        let (_directory, store) = empty_store();
+        order.iter().for_each(|home| drop(run(&store, *home, ALL)));
+        let (before, head) = (contents(&store, &id), store.head().unwrap());
+        go_on(&homes.database, &id);
+        order.iter().for_each(|home| drop(run(&store, *home, ALL)));
+        assert_same(&contents(&store, &id), &contents(&homes.database, &id));
+        let then = store.at(At::Revision(head)).unwrap().unwrap();
+        assert_same(&contents(&*then, &id), &before);
+        assert_done(&store, &order);
+        // A session that is gone from the home in which it was used last is still what it was there.
+        let current = contents(&store, &id);
+        let mut transaction = Transaction::new("delete it");
+        for key in homes.database.session_keys(&id).unwrap() {
+            transaction.delete_any(key);
+        }
+        homes.database.commit(transaction).unwrap();
+        assert_eq!(run(&store, &homes.database, ALL).gone, [id.clone()]);
+        assert_done(&store, &order);
+        assert_same(&contents(&store, &id), &current);
+        assert!(session(&store, id.as_str()).gone.is_none(), "one home still has it");
+    }
+}
+
+/// A part that is edited in a home that is out of date is noted once.
+#[test]
+fn a_change_where_a_session_is_out_of_date_is_an_older_state() {
+    let (homes, id) = Homes::small();
+    go_on(&homes.database, &id);
+    let (_directory, store) = empty_store();
+    let order = homes.orders()[0];
+    order.iter().for_each(|home| drop(run(&store, *home, ALL)));
+    let record = session(&homes.directory, id.as_str());
+    let (said, current) = (messages(&homes.directory, &record).0, contents(&store, &id));
+    let mut transaction = Transaction::new("edit");
+    let edited = said[1].stored.document.with(&["agent"], "somebody").unwrap();
+    transaction.replace(&said[1].stored, edited.clone());
+    homes.directory.commit(transaction).unwrap();
+    let account = run(&store, &homes.directory, FULL);
+    assert_eq!((account.imported, account.deleted), (1, 0), "{account:?}");
+    assert_same(&contents(&store, &id), &current);
+    assert_reachable(&store, &id, &HashMap::from([(said[1].stored.key.clone(), edited)]));
+    assert_done(&store, &order);
+}
+
+/// Used at the same time in both, as far as anybody can tell: then it is what is in either, and the database goes first.
+#[test]
+fn of_equals_the_database_goes_first_and_nothing_is_missing() {
+    let (homes, id) = Homes::small();
+    let record = session(&homes.directory, id.as_str());
+    let last = messages(&homes.directory, &record).0.pop().unwrap();
+    let mut transaction = Transaction::new("another title");
+    let renamed = record.stored.document.with(&["title"], "Only in the directory").unwrap();
+    transaction.replace(&record.stored, renamed.clone());
+    homes.directory.commit(transaction).unwrap();
+    let mut transaction = Transaction::new("a batch that a migration lost");
+    for stored in last.parts.iter().chain([&last.stored]) {
+        transaction.delete_any(stored.key.clone());
+    }
+    homes.database.commit(transaction).unwrap();
+    let title = |document: &Document| document.lens::<Session<'_>>().title.unwrap().to_string();
+    for order in homes.orders() {
+        let (_directory, store) = empty_store();
+        order.iter().for_each(|home| drop(run(&store, *home, ALL)));
+        let contents = contents(&store, &id);
+        assert_eq!(title(&contents[&record.stored.key]), "A sample");
+        assert!(contents.contains_key(&last.stored.key) && contents.contains_key(&last.parts[0].key));
+        assert_reachable(&store, &id, &HashMap::from([(record.stored.key.clone(), renamed.clone())]));
+        assert_done(&store, &order);
+    }
+}
