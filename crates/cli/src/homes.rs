@@ -156,11 +156,14 @@ impl Context {
 
     /// Takes the homes that `--home` names, or else the user's, over into the user's store.
     pub(crate) fn sync_now(&self, options: Options) -> Result<(Annals, Account), CliError> {
+        if !self.is_syncing {
+            return Err(CliError::usage("`sync` with `--no-sync` would do nothing"));
+        }
         let sources: Vec<Box<dyn Source>> = match &self.homes[..] {
             [] => {
                 let found = self.find_homes();
-                if let (true, Some(refused)) = (found.sources.is_empty(), found.refused) {
-                    return Err(refused);
+                if found.sources.is_empty() {
+                    return Err(found.refused.unwrap_or_else(|| self.no_homes()));
                 }
                 found.sources
             }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::error::{CommandResult, Outcome};
 use crate::homes::Homes;
-use crate::text::{count, one_line, wrap};
+use crate::text::{count, cut, one_line, width, wrap};
 
 /// Look for damage: unreadable files, references to nothing, answers that never ended
 ///
@@ -93,9 +93,11 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
     }
     for (kind, problems) in &by_kind {
         let title = format!("{} {}", problems.len(), kind.name());
+        let columns = output.width.saturating_sub(width(&title) + 1);
         let sign =
             if *kind == ProblemKind::Unreadable { paint.bad_bold(title) } else { paint.warn_bold(title) };
-        output.line(format!("{sign} {}", paint.dim(format!("— {}", kind.repair()))))?;
+        let repair = format!("— {}", kind.repair());
+        output.line(format!("{sign} {}", paint.dim(cut(&repair, columns))))?;
         let shown = if args.all { problems.len() } else { SHOWN };
         for problem in problems.iter().take(shown) {
             output.line(format!("  {}", one_line(&problem.place)))?;

@@ -106,6 +106,7 @@ fn farewell(context: &Context, home: &Path) -> Result<(), CliError> {
         ("an edit that fails and recovers, with all that was printed", "show accents --tools full"),
         ("who started whom", "tree --all"),
         ("a plan half done", "todo \"carts in\""),
+        ("where something was said", "search coupon rounding"),
         ("what each model cost", "stats --by model"),
         ("a conversation for reading elsewhere", "export accents --format markdown"),
         ("a look for damage", "check"),

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::confirm::confirmed;
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
-use crate::homes::Owner;
+use crate::homes::{Freshness, Owner, Store};
 use crate::text::{count, one_line};
 
 /// Delete sessions with all that belongs to them
@@ -65,8 +65,8 @@ pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
         let home: &dyn Write = &*owner;
         let fate = match (&owner, homes.store()) {
             (Owner::Store(_), _) => Fate::Undoable,
-            (_, Some(_)) => Fate::Kept,
-            (_, None) => Fate::Lost,
+            (_, Some(Store { freshness: Freshness::Synced, .. })) => Fate::Kept,
+            _ => Fate::Lost,
         };
         // It may have gone with one named before it.
         let Some(session) = home.session(&session.id)? else { continue };

@@ -503,7 +503,7 @@ fn demo() {
         .filter_map(|line| line.strip_prefix("  "))
         .filter(|line| line.contains(" --home "))
         .collect();
-    assert_eq!(commands.len(), 7, "{text}");
+    assert_eq!(commands.len(), 8, "{text}");
     for command in commands {
         let status = std::process::Command::new("bash")
             .args(["-c", command])

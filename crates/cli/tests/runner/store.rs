@@ -229,6 +229,8 @@ fn no_store_is_made_for_nothing() {
     error: no OpenCode sessions in HOME/.local/share/opencode
     hint: `--home PATH` names another place; `annals demo` shows annals on a sample
     ");
+    assert_eq!(user.annals(&["sync"]).run().code, 1);
+    assert_eq!(user.annals(&["sync", "--no-sync"]).run().code, 2);
     assert!(!user.store().exists());
     user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
     assert_snapshot!(user.annals(&["list", "--no-sync"]).run(), @"
@@ -634,4 +636,64 @@ fn opencode_db_names_a_database() {
     let ran = plain(user.root(), &["list", "--json"]).env("OPENCODE_DB", &named).run().ok().json();
     assert!(!ran.as_array().unwrap().is_empty());
     assert_eq!(ran[0]["origins"][0], named.display().to_string());
+}
+
+/// Nothing of a transcript reaches a terminal as a command to it, whichever command shows it, and no line is too long.
+#[test]
+fn screens_of_the_store_are_harmless_and_fit() {
+    let user = User::new();
+    let evil = r"\u001b[2J\u001b]0;owned\u0007\u009b31m\u202eevil\r\u0000\u007f";
+    let long = "word ".repeat(40);
+    let write = |text: &str| {
+        user.write_session(
+            "36aaaaffe1",
+            &format!("t{evil} {long}"),
+            &format!("{evil} ask {text}"),
+            &format!("{evil}\\n{text}{long}"),
+        );
+    };
+    write("one");
+    user.write_session("36bbbbffe2", &format!("other {evil}"), "x", &format!("{evil} answer"));
+    let _ = user.annals(&["sync"]).run().ok();
+    write("two");
+    let _ = user.later(10, &["sync"]).run().ok();
+    std::fs::remove_file(user.opencode().join("storage/session/global/ses_36bbbbffe2.json")).unwrap();
+    for columns in [80, 60] {
+        for arguments in [
+            &[][..],
+            &["list"],
+            &["show", "36aaaa", "--at", "15m"],
+            &["search", "evil OR word OR answer"],
+            &["search", "--regex", "(?s)evil.*"],
+            &["search", "--substring", "\u{1b}"],
+            &["search", "(\u{1b}[31m"],
+            &["search", "--regex", "(\u{1b}[31m"],
+            &["log"],
+            &["log", "36aaaa"],
+            &["log", "\u{1b}[31m"],
+            &["diff", "36aaaa", "15m"],
+            &["diff", "36aaaa", "..now", "--all"],
+            &["diff", "36aaaa", "\u{1b}[31m"],
+            &["prune", "--older-than", "now", "--dry-run"],
+            &["forget", "36aaaa"],
+            &["rm", "36bbbb", "--dry-run"],
+            &["restore", "36aaaa", "--at", "15m"],
+            &["undo"],
+            &["undo", "2"],
+            &["check"],
+            &["sync"],
+        ] {
+            let ran = user.later(20, arguments).env("COLUMNS", columns.to_string()).run();
+            for text in [ran.text(), ran.stderr.clone()] {
+                let bad = |c: &char| c.is_control() && *c != '\n' || ('\u{202a}'..='\u{202e}').contains(c);
+                assert_eq!(text.chars().find(bad), None, "{arguments:?}: {text:?}");
+            }
+            for line in ran.text().lines() {
+                let width = unicode_width::UnicodeWidthStr::width(line);
+                let is_path =
+                    line.contains(user.root().to_str().unwrap()) || line.trim_start().starts_with("storage/");
+                assert!(width <= columns || is_path, "{arguments:?}: {width} > {columns}: {line}");
+            }
+        }
+    }
 }
