@@ -123,9 +123,17 @@ fn search(report: &mut String, store: &Annals, n_queries: usize) -> Result<(), B
         times[times.len() - 1].2
     )?;
     for kind in ["rare", "common", "phrase", "prefix", "two words"] {
-        let of_kind: Vec<f64> =
-            times.iter().filter(|(_, other, _)| *other == kind).map(|(time, _, _)| milliseconds(*time)).collect();
-        writeln!(report, "| – {kind} | p50 {:.1} ms, worst {:.1} ms |", of_kind[of_kind.len() / 2], of_kind[of_kind.len() - 1])?;
+        let of_kind: Vec<f64> = times
+            .iter()
+            .filter(|(_, other, _)| *other == kind)
+            .map(|(time, _, _)| milliseconds(*time))
+            .collect();
+        writeln!(
+            report,
+            "| – {kind} | p50 {:.1} ms, worst {:.1} ms |",
+            of_kind[of_kind.len() / 2],
+            of_kind[of_kind.len() - 1]
+        )?;
     }
     Ok(())
 }
@@ -135,7 +143,11 @@ fn commits(report: &mut String, scratch: &Path, n_commits: usize) -> Result<(), 
     let text = "The cart crashes when it is empty, because the total of no items is asked for. ".repeat(8);
     let session = annals::ids::new_session();
     let message = annals::ids::new_message();
-    let part = |n: usize| format!(r#"{{"id":"prt_{n:026}","sessionID":"{session}","messageID":"{message}","type":"text","text":"{text}"}}"#);
+    let part = |n: usize| {
+        format!(
+            r#"{{"id":"prt_{n:026}","sessionID":"{session}","messageID":"{message}","type":"text","text":"{text}"}}"#
+        )
+    };
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
     for round in 0..3 {
         let store = Annals::open_or_create(&scratch.join(format!("commits-{round}.db")))?;
@@ -146,14 +158,19 @@ fn commits(report: &mut String, scratch: &Path, n_commits: usize) -> Result<(), 
         );
         transaction.insert(
             Key::Message(session.clone(), message.clone()),
-            Document::parse(format!(r#"{{"id":"{message}","role":"assistant","time":{{"created":1}}}}"#).into_bytes())?,
+            Document::parse(
+                format!(r#"{{"id":"{message}","role":"assistant","time":{{"created":1}}}}"#).into_bytes(),
+            )?,
         );
         store.commit(transaction)?;
         let began = Instant::now();
         for n in 0..n_commits {
             let mut transaction = Transaction::new("a part");
             let id = annals::model::id::PartId::parse(&format!("prt_{n:026}"))?;
-            transaction.insert(Key::Part(session.clone(), message.clone(), id), Document::parse(part(n).into_bytes())?);
+            transaction.insert(
+                Key::Part(session.clone(), message.clone(), id),
+                Document::parse(part(n).into_bytes())?,
+            );
             store.commit(transaction)?;
         }
         ours.push(n_commits as f64 / began.elapsed().as_secs_f64());
@@ -164,9 +181,11 @@ fn commits(report: &mut String, scratch: &Path, n_commits: usize) -> Result<(), 
         let began = Instant::now();
         for n in 0..n_commits {
             connection.execute_batch("BEGIN IMMEDIATE")?;
-            connection
-                .prepare_cached("INSERT INTO part VALUES (?1, ?2, ?3)")?
-                .execute((format!("prt_{n:026}"), message.as_str(), part(n)))?;
+            connection.prepare_cached("INSERT INTO part VALUES (?1, ?2, ?3)")?.execute((
+                format!("prt_{n:026}"),
+                message.as_str(),
+                part(n),
+            ))?;
             connection.execute_batch("COMMIT")?;
         }
         bare.push(n_commits as f64 / began.elapsed().as_secs_f64());

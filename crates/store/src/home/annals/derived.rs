@@ -173,9 +173,7 @@ fn rederive(connection: &Connection) -> rusqlite::Result<()> {
                 })?;
             }
         }
-        connection
-            .prepare_cached("UPDATE session SET stale = 1 WHERE n = ?1")?
-            .execute([session])?;
+        connection.prepare_cached("UPDATE session SET stale = 1 WHERE n = ?1")?.execute([session])?;
     }
     refresh(connection)
 }

@@ -77,7 +77,8 @@ impl Annals {
     ) -> Result<Hits, SearchError> {
         let (text_index, unindexed) = self.text_index()?;
         let fields = text_index.fields;
-        let failed = |what: String| SearchError::Index { path: self.index_path().display().to_string(), what };
+        let failed =
+            |what: String| SearchError::Index { path: self.index_path().display().to_string(), what };
         let mut clauses = vec![(Occur::Must, translate(query, &fields)?)];
         for filter in &request.filters {
             clauses.push((Occur::Must, property(filter, &fields)?));
@@ -105,8 +106,10 @@ impl Annals {
             },
         );
         let in_time = move |made: i64| made >= since && made < until;
-        let in_sessions = move |session: u64| sessions.as_ref().is_none_or(|wanted| wanted.contains(&session));
-        let is_narrowed = request.since.is_some() || request.until.is_some() || !request.sessions.admits_all();
+        let in_sessions =
+            move |session: u64| sessions.as_ref().is_none_or(|wanted| wanted.contains(&session));
+        let is_narrowed =
+            request.since.is_some() || request.until.is_some() || !request.sessions.admits_all();
         let (total, found) = match is_narrowed {
             true => {
                 let collector = FilterCollector::new("made".to_owned(), in_time, (Count, ranked));
@@ -130,7 +133,8 @@ impl Annals {
             // What was changed since is found where it is now, or not at all.
             let Some(located) = located else { continue };
             let snippet =
-                snippet::of_document(&located.key, &located.document, &terms, request.snippet_width).unwrap_or_default();
+                snippet::of_document(&located.key, &located.document, &terms, request.snippet_width)
+                    .unwrap_or_default();
             hits.push(located.hit(score, snippet));
         }
         Ok(Hits { hits, total, unindexed })
@@ -168,7 +172,8 @@ impl Annals {
                 }
             }
         }
-        let mut latest: Vec<(Millis, i64)> = latest.into_iter().map(|std::cmp::Reverse(place)| place).collect();
+        let mut latest: Vec<(Millis, i64)> =
+            latest.into_iter().map(|std::cmp::Reverse(place)| place).collect();
         latest.sort_unstable_by(|a, b| b.cmp(a));
         let mut hits = Vec::new();
         for (_, n) in latest.into_iter().skip(request.offset) {
@@ -211,7 +216,9 @@ impl Annals {
                     continue;
                 }
                 let made = row.get::<_, Option<Millis>>(7)?.unwrap_or(0);
-                if request.since.is_some_and(|since| made < since) || request.until.is_some_and(|until| made >= until) {
+                if request.since.is_some_and(|since| made < since)
+                    || request.until.is_some_and(|until| made >= until)
+                {
                     continue;
                 }
                 let Some(kind) = Kind::from_number(row.get(1)?) else { continue };
@@ -224,7 +231,9 @@ impl Annals {
                 let mut is_match = false;
                 searchable(&key, &document, &mut |text| is_match = is_match || pattern.is_match(text));
                 let n: i64 = row.get(0)?;
-                if is_match && (request.filters.is_empty() || has_properties(connection, n, &request.filters)?) {
+                if is_match
+                    && (request.filters.is_empty() || has_properties(connection, n, &request.filters)?)
+                {
                     total += 1;
                     found.push((made, n));
                 }
@@ -256,8 +265,7 @@ fn translate(query: &Query, fields: &Fields) -> Result<Box<dyn IndexQuery>, Sear
             Box::new(BooleanQuery::new(clauses))
         }
         Query::Any(items) => {
-            let clauses: Result<Vec<_>, _> =
-                items.iter().map(|item| translate(item, fields)).collect();
+            let clauses: Result<Vec<_>, _> = items.iter().map(|item| translate(item, fields)).collect();
             Box::new(BooleanQuery::new(clauses?.into_iter().map(|clause| (Occur::Should, clause)).collect()))
         }
         Query::Not(excluded) => Box::new(BooleanQuery::new(vec![
@@ -327,8 +335,17 @@ fn around(text: &str, place: std::ops::Range<usize>, width: usize) -> Snippet {
     let room = width.saturating_sub(text[place.clone()].chars().count().min(width));
     let before = room / 3;
     let from = text[..place.start].char_indices().rev().nth(before.saturating_sub(1)).map_or(0, |(at, _)| at);
-    let to = text[place.start..].char_indices().nth(width - before.min(width)).map_or(text.len(), |(at, _)| place.start + at);
-    let mut snippet = Snippet { is_cut_before: from > 0, is_cut_after: to < text.len(), distinct: 1, hits: 1, ..Snippet::default() };
+    let to = text[place.start..]
+        .char_indices()
+        .nth(width - before.min(width))
+        .map_or(text.len(), |(at, _)| place.start + at);
+    let mut snippet = Snippet {
+        is_cut_before: from > 0,
+        is_cut_after: to < text.len(),
+        distinct: 1,
+        hits: 1,
+        ..Snippet::default()
+    };
     let (mut begin, mut end) = (None, 0);
     for (at, c) in text[from..to].char_indices().map(|(at, c)| (from + at, c)) {
         // Runs of white space are one space, as in other snippets.
@@ -374,7 +391,9 @@ impl Located {
 
     fn tool(&self) -> Option<String> {
         match self.key {
-            Key::Part(..) => self.document.root().get("tool").and_then(Node::as_text).map(|tool| tool.to_string()),
+            Key::Part(..) => {
+                self.document.root().get("tool").and_then(Node::as_text).map(|tool| tool.to_string())
+            }
             _ => None,
         }
     }
@@ -402,7 +421,18 @@ impl Located {
             Key::Session(_, session) => (session, None, None),
             _ => unreachable!("only these are looked up"),
         };
-        Hit { session, title: self.title, message, part, role: self.role, kind, tool, time: self.made, score, snippet }
+        Hit {
+            session,
+            title: self.title,
+            message,
+            part,
+            role: self.role,
+            kind,
+            tool,
+            time: self.made,
+            score,
+            snippet,
+        }
     }
 }
 
@@ -424,7 +454,13 @@ fn locate(connection: &Connection, n: i64) -> rusqlite::Result<Option<Located>> 
             };
             let document = text.and_then(|text| Document::parse(text).ok());
             let kind = Kind::from_number(row.get(0)?);
-            Ok((kind, row.get::<_, i64>(1)?, row.get::<_, String>(2)?, row.get::<_, Option<String>>(3)?, document))
+            Ok((
+                kind,
+                row.get::<_, i64>(1)?,
+                row.get::<_, String>(2)?,
+                row.get::<_, Option<String>>(3)?,
+                document,
+            ))
         })
         .optional()?;
     let Some((Some(kind), owner, id, project, Some(document))) = row else { return Ok(None) };

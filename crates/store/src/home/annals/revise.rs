@@ -450,7 +450,9 @@ impl<'c> Revising<'c> {
         {
             return Ok(Some(*slot));
         }
-        let Some(n) = number(self.connection, session.n, Kind::Message, id.as_str())? else { return Ok(None) };
+        let Some(n) = number(self.connection, session.n, Kind::Message, id.as_str())? else {
+            return Ok(None);
+        };
         let made: Option<Millis> = self
             .connection
             .prepare_cached("SELECT made FROM message WHERE session = ?1 AND n = ?2")?

@@ -203,10 +203,8 @@ impl Annals {
         }
         let Some(text_index) = TextIndex::existing(&self.index_path()) else { return Ok(()) };
         let Some(reached) = text_index.reached() else { return Ok(()) };
-        let mut writer: IndexWriter = text_index
-            .index
-            .writer_with_num_threads(1, MEMORY)
-            .map_err(|error| text_index.failed(error))?;
+        let mut writer: IndexWriter =
+            text_index.index.writer_with_num_threads(1, MEMORY).map_err(|error| text_index.failed(error))?;
         for n in documents {
             writer.delete_term(Term::from_field_u64(text_index.fields.n, n.unsigned_abs()));
         }
@@ -230,7 +228,9 @@ impl Annals {
 
     /// The name of this store, made when it was: an index of another one is of no use.
     fn identity(&self) -> Result<String, ReadError> {
-        self.read(|connection| connection.query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0)))
+        self.read(|connection| {
+            connection.query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
+        })
     }
 
     /// The file at which those queue who write to the index.
@@ -250,8 +250,9 @@ impl TextIndex {
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Result<usize, SearchError> {
         let numbers: Vec<i64> = store.read(|connection| {
-            let mut statement = connection
-                .prepare_cached("SELECT n FROM document WHERE revision > ?1 AND kind <= 4 AND kind <> 1 ORDER BY n")?;
+            let mut statement = connection.prepare_cached(
+                "SELECT n FROM document WHERE revision > ?1 AND kind <= 4 AND kind <> 1 ORDER BY n",
+            )?;
             statement.query_map([reached], |row| row.get(0))?.collect()
         })?;
         let mut writer: IndexWriter =
@@ -265,14 +266,19 @@ impl TextIndex {
                 // Read in one transaction, given to tantivy after it.
                 let read = store.read(|connection| {
                     let mut context = None;
-                    batch.iter().map(|n| entry(connection, *n, &mut context)).collect::<rusqlite::Result<Vec<_>>>()
+                    batch
+                        .iter()
+                        .map(|n| entry(connection, *n, &mut context))
+                        .collect::<rusqlite::Result<Vec<_>>>()
                 })?;
                 for (n, entry) in batch.iter().zip(read) {
                     if reached > 0 {
                         writer.delete_term(Term::from_field_u64(self.fields.n, n.unsigned_abs()));
                     }
                     if let Some(entry) = entry {
-                        writer.add_document(entry.document(*n, &self.fields)).map_err(|error| self.failed(error))?;
+                        writer
+                            .add_document(entry.document(*n, &self.fields))
+                            .map_err(|error| self.failed(error))?;
                     }
                 }
                 progress(done.fetch_add(batch.len(), Ordering::Relaxed) + batch.len(), numbers.len());
@@ -341,12 +347,18 @@ fn entry(connection: &Connection, n: i64, context: &mut Option<Context>) -> rusq
         })
         .optional()?;
     let Some((kind, owner, Some(text))) = row else { return Ok(None) };
-    let Some((kind, document)) = Kind::from_number(kind).zip(Document::parse(text).ok()) else { return Ok(None) };
+    let Some((kind, document)) = Kind::from_number(kind).zip(Document::parse(text).ok()) else {
+        return Ok(None);
+    };
     let message = match kind {
         Kind::Session => {
             let mut entry = Entry::of(&any_key(kind), &document, None);
             entry.session = n;
-            entry.made = document.lens::<annals_core::lens::Session<'_>>().time.and_then(|time| time.updated).unwrap_or(0);
+            entry.made = document
+                .lens::<annals_core::lens::Session<'_>>()
+                .time
+                .and_then(|time| time.updated)
+                .unwrap_or(0);
             entry.properties.push("type:title".to_owned());
             return Ok(Some(entry).filter(|entry| !entry.text.is_empty()));
         }
