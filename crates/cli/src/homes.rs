@@ -432,7 +432,7 @@ impl Context {
             return Outcome::Done;
         }
         self.warn(&format!(
-            "{} not in the store yet; a sync brings them (`annals sync`)",
+            "the store does not have all of it yet: {} missing (`annals sync` brings them)",
             match n_parts {
                 1 => "1 part is".to_owned(),
                 n => format!("{} parts are", grouped(n)),

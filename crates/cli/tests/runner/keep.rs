@@ -122,7 +122,7 @@ fn forget_takes_children_along() {
     ses_37f7fe443ffedE4o7LMHbx4hmy  Check the docs (@reviewer subagent)
     ses_37f7fe445ffejN1QLm1a4Kx9Lj  Explore sources (@explore subagent)
     3 sessions with the history of 3 revisions
-    forgot 3 sessions: 15 documents and 0 earlier states
+    forgot 3 sessions: 3 documents and 0 earlier states
     OpenCode's home has them still; `annals rm --home HOME SESSION` deletes them there
     ");
     assert_eq!(user.annals(&["list", "--json"]).run().ok().json().as_array().unwrap().len(), 118);

@@ -198,11 +198,9 @@ fn a_store_is_made_where_it_was_asked_for() {
     First
     ses_36aaaaffe1 · /home/dev · 2026-02-24 16:20
 
-    1. You to build                                                         16:20:00
-
-      build · lab/lab-large · 0 in · 0 out · $0 · 0ms
+    no messages
     -- stderr
-    warning: 2 parts are not in the store yet; a sync brings them (`annals sync`)
+    warning: the store does not have all of it yet: 2 parts are missing (`annals sync` brings them)
     ");
     assert_eq!(user.annals(&["export", "First", "--no-sync"]).run().code, 3);
     assert!(user.annals(&["show", "First"]).run().ok().text().contains("Hello to you"));

@@ -454,8 +454,7 @@ pub(crate) fn looked(connection: &Connection, session: i64, home: i64) -> rusqli
         .optional()
 }
 
-/// Moves the cursor of a session: what was found is in the same transaction. After a look that went less deep than one
-/// before, nothing is known of what is below: the next one that goes there looks at all of it.
+/// Moves the cursor of a session: what was found is in the same transaction.
 pub(crate) fn note_look(
     connection: &Connection,
     session: i64,
