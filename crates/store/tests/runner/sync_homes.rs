@@ -222,7 +222,7 @@ fn what_is_undone_in_one_home_is_not_brought_back_by_another() {
             transaction.delete_any(key);
         }
         homes.database.commit(transaction).unwrap();
-        assert_eq!(run(&store, &homes.database, ALL).gone, [id.clone()]);
+        assert_eq!(run(&store, &homes.database, ALL).gone, std::slice::from_ref(&id));
         assert_done(&store, &order);
         assert_same(&contents(&store, &id), &current);
         assert!(session(&store, id.as_str()).gone.is_none(), "one home still has it");

@@ -102,7 +102,7 @@ fn a_stray_file_does_not_hide_that_a_session_is_gone() {
     assert_eq!(run(&store, &home, ALL).quarantined.len(), 1);
     let path = format!("storage/session/{}/{}.json", sample.project, sample.session);
     std::fs::remove_file(directory.path().join(path)).unwrap();
-    assert_eq!(run(&store, &home, ALL).gone, [sample.session.clone()]);
+    assert_eq!(run(&store, &home, ALL).gone, std::slice::from_ref(&sample.session));
     // It is noted as long as it is there.
     let noted = |store: &Annals| store.sessions(&SessionQuery::default()).unwrap().quarantined.len();
     assert_eq!(noted(&store), 1);
