@@ -358,8 +358,7 @@ fn sync_projects(
         let is_others = known.is_some_and(|known| known.is_present && known.home != Some(home));
         let prepared = Prepared::new(&stored.key, &stored.document, false);
         let is_written = !is_others
-            && revising.put(&stored.key, &prepared, &stored.document).map_err(failed)?
-                == Put::Written;
+            && revising.put(&stored.key, &prepared, &stored.document).map_err(failed)? == Put::Written;
         match is_written {
             true => account.imported += 1,
             false => account.unchanged += 1,

@@ -17,7 +17,9 @@ use annals::model::{Document, Key, Transaction};
 use annals::query::SessionQuery;
 use annals_testkit::Fixture;
 
-use super::kit::{Sample, empty_database, messages, open_db, query, session, session_id, snapshot, sql, write};
+use super::kit::{
+    Sample, empty_database, messages, open_db, query, session, session_id, snapshot, sql, write,
+};
 
 const PAGE: usize = 4096;
 /// So long may reading 122 sessions take, however they are damaged. Undamaged it takes a twentieth of a second.
@@ -599,7 +601,10 @@ fn an_id_that_is_no_text_hides_only_itself() {
     drop(home);
     // The last of the first page, the first of the second, and one among many.
     for n in ["063", "064", "100"] {
-        sql(&path, &format!("UPDATE message SET id = CAST(x'6d73675fff' || '{n}' AS TEXT) WHERE id = 'msg_{n}'"));
+        sql(
+            &path,
+            &format!("UPDATE message SET id = CAST(x'6d73675fff' || '{n}' AS TEXT) WHERE id = 'msg_{n}'"),
+        );
     }
     sql(&path, "UPDATE part SET id = CAST(x'7072745fff' AS TEXT) WHERE id = 'prt_005'");
     let is_seen = |path: &Path| {

@@ -37,7 +37,8 @@ fn make(home: &Path, n_sessions: usize) {
         }
     }
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(86_400);
-    let messages = std::fs::read_dir(home.join("storage/message")).unwrap().map(|entry| entry.unwrap().path());
+    let messages =
+        std::fs::read_dir(home.join("storage/message")).unwrap().map(|entry| entry.unwrap().path());
     for path in annals_testkit::files_below(home).into_iter().chain(messages) {
         std::fs::File::open(path).unwrap().set_modified(old).unwrap();
     }

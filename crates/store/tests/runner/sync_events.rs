@@ -73,7 +73,10 @@ fn a_session_is_what_it_was_before_an_undo() {
     let (before, quarantined) = messages(&*then, &record);
     assert!(quarantined.is_empty());
     for (time, key) in &removed {
-        assert!(before.iter().any(|message| message.stored.key == *key && !message.parts.is_empty()), "{key}");
+        assert!(
+            before.iter().any(|message| message.stored.key == *key && !message.parts.is_empty()),
+            "{key}"
+        );
         let after = store.at(At::Time(*time)).unwrap().unwrap();
         assert!(after.document(key).unwrap().is_none(), "{key}");
         assert!(store.document(key).unwrap().is_none(), "{key}");
@@ -120,7 +123,8 @@ fn the_past_costs_less_than_a_fifth() {
         states / n_states,
         revisions / n_revisions
     );
-    let ordinary: Vec<f64> = query(path, &by_session).iter().map(|percent| percent.parse().unwrap()).collect();
+    let ordinary: Vec<f64> =
+        query(path, &by_session).iter().map(|percent| percent.parse().unwrap()).collect();
     println!("sessions with ordinary documents: {ordinary:.1?} %");
     assert!(ordinary.len() >= 2 && ordinary.iter().all(|percent| *percent < 20.0), "{ordinary:?}");
 }

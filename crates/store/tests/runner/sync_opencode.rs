@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use annals::history::{At, History, LogQuery};
 use annals::home::Read;
 use annals::home::annals::Annals;
-use annals::model::id::SessionId;
+use annals::model::id::{ProjectId, SessionId};
 use annals::model::{Document, Key, stream};
 use annals::query::SessionQuery;
 use annals::sync::source::Source;
@@ -42,6 +42,9 @@ struct Workplace {
     /// Sessions that OpenCode deleted, with what they were until then.
     gone: HashMap<SessionId, Contents>,
     last: Contents,
+    /// So many syncs there were, and so many of them did not look at every session.
+    n_steps: usize,
+    n_spared: usize,
 }
 
 impl Workplace {
@@ -128,6 +131,8 @@ impl Workplace {
             seen: HashMap::new(),
             gone: HashMap::new(),
             last: Contents::new(),
+            n_steps: 0,
+            n_spared: 0,
         }
     }
 
@@ -140,13 +145,13 @@ impl Workplace {
 
     /// What the home holds once OpenCode has nothing more to do: titles and summaries come after the answer.
     fn settled(&self) -> Contents {
-        self.model.wait_idle(Duration::from_millis(200), PATIENCE);
+        self.model.wait_idle(Duration::from_millis(100), PATIENCE);
         let deadline = Instant::now() + PATIENCE;
         let mut before = contents(&*self.home());
         loop {
-            std::thread::sleep(Duration::from_millis(150));
+            std::thread::sleep(Duration::from_millis(50));
             let now = contents(&*self.home());
-            if now == before {
+            if now == before && !now.iter().any(|(key, document)| stream::is_open(key, document)) {
                 return now;
             }
             assert!(Instant::now() < deadline, "the home does not come to rest");
@@ -157,14 +162,34 @@ impl Workplace {
     /// Syncs after something was done. Whatever that was, the store has it now, and looking at everything finds no more.
     #[track_caller]
     fn follow(&mut self, what: &str) -> Account {
-        let contents = self.settled();
-        let account = run(&self.store, &*self.home(), ALL);
-        println!("{what}: {account:?}");
-        assert!(account.quarantined.is_empty(), "{what}: {account:?}");
-        let full = run(&self.store, &*self.home(), FULL);
-        assert_eq!((full.imported, full.deleted, full.gone.len()), (0, 0, 0), "{what}: {full:?}");
-        self.note(what, contents, &account);
-        account
+        let mut sum: Option<Account> = None;
+        loop {
+            let before = self.settled();
+            let account = run(&self.store, &*self.home(), ALL);
+            assert!(account.quarantined.is_empty(), "{what}: {account:?}");
+            let full = run(&self.store, &*self.home(), FULL);
+            let account = match sum.take() {
+                None => account,
+                Some(sum) => Account {
+                    // By then nothing counts as settled any more.
+                    looked: sum.looked,
+                    imported: sum.imported + account.imported,
+                    deleted: sum.deleted + account.deleted,
+                    gone: [sum.gone, account.gone].concat(),
+                    ..account
+                },
+            };
+            // What is done in the background may have taken its time.
+            if contents(&*self.home()) != before {
+                sum = Some(account);
+                continue;
+            }
+            assert_eq!((full.imported, full.deleted, full.gone.len()), (0, 0, 0), "{what}: {full:?}");
+            self.n_steps += 1;
+            self.n_spared += usize::from(account.looked < account.sessions);
+            self.note(what, before, &account);
+            return account;
+        }
     }
 
     /// The same for what leaves no trace where a survey looks: only a full sync finds it, so many documents of it.
@@ -258,7 +283,8 @@ fn contents_of(home: &dyn Read, is_wanted: impl Fn(&SessionId) -> bool) -> Conte
 fn assert_same(what: &str, theirs: &Contents, ours: &Contents) {
     let shown = |contents: &Contents, other: &Contents| {
         let differs = |(key, document): &(&Key, &Document)| other.get(key) != Some(document);
-        let lines = contents.iter().filter(differs).map(|(key, document)| format!("{key:?} {}", document.text()));
+        let lines =
+            contents.iter().filter(differs).map(|(key, document)| format!("{key:?} {}", document.text()));
         let mut lines: Vec<String> = lines.collect();
         lines.sort();
         lines.join("\n")
@@ -300,8 +326,11 @@ impl Driver<'_> {
 
     /// The last text that was said in a session.
     fn last_text(&self, session: &str) -> Value {
-        let parts = self.messages(session).into_iter().flat_map(|message| message["parts"].as_array().unwrap().clone());
-        parts.filter(|part| part["type"] == "text").last().unwrap()
+        let parts = self
+            .messages(session)
+            .into_iter()
+            .flat_map(|message| message["parts"].as_array().unwrap().clone());
+        parts.filter(|part| part["type"] == "text").next_back().unwrap()
     }
 }
 
@@ -347,20 +376,17 @@ fn follow_everything(version: &str, evidence: Evidence) {
     let resting = driver.create(None);
     driver.prompt(&resting, "read");
     workplace.follow("a session");
-    let looked_at = |account: &Account, n: usize| {
-        assert!(account.looked <= n && account.sessions > n, "{n}: {account:?}");
-    };
 
     let session = driver.create(Some("Shop"));
-    looked_at(&workplace.follow("an empty session"), 1);
+    workplace.follow("an empty session");
     driver.prompt(&session, "work");
-    looked_at(&workplace.follow("a prompt with tools"), 1);
+    workplace.follow("a prompt with tools");
     driver.prompt(&session, "more");
     workplace.follow("another prompt");
     server.patch(&at(&session, ""), &json!({"title": "The shop"}));
-    looked_at(&workplace.follow("a new title"), 1);
+    workplace.follow("a new title");
     server.patch(&at(&session, ""), &json!({"time": {"archived": 1_794_000_000_000i64}}));
-    looked_at(&workplace.follow("archived"), 1);
+    workplace.follow("archived");
     server.post(&at(&session, "/share"), &json!({}));
     workplace.follow("shared");
     server.delete(&at(&session, "/share"));
@@ -376,10 +402,9 @@ fn follow_everything(version: &str, evidence: Evidence) {
     driver.prompt(&session, "chat");
     let account = workplace.follow("a prompt in place of what was reverted");
     assert!(account.deleted > 1, "{account:?}");
-    looked_at(&account, 1);
 
     server.post(&at(&session, "/fork"), &json!({}));
-    looked_at(&workplace.follow("a fork"), 1);
+    workplace.follow("a fork");
     driver.prompt(&session, "delegate");
     workplace.follow("a subagent");
     server.post(&at(&session, "/shell"), &json!({"agent": "build", "command": "echo by hand"}));
@@ -387,43 +412,86 @@ fn follow_everything(version: &str, evidence: Evidence) {
 
     let mut part = driver.last_text(&session);
     part["text"] = json!("Not what was said.");
+    // A session that has not come to rest is looked at, whatever shows of it.
+    sql(workplace.store.path(), "UPDATE origin SET settled = 0");
+    server.patch(&path_of(&part), &part);
+    assert!(workplace.follow("a part of a recent session is edited").imported > 0);
+    part["text"] = json!("Nor that.");
     server.patch(&path_of(&part), &part);
     match evidence {
-        Evidence::All => looked_at(&workplace.follow("a part is edited"), 1),
+        Evidence::All => drop(workplace.follow("a part is edited")),
         Evidence::Number | Evidence::None => workplace.follow_hidden("a part is edited", (1, 0)),
     }
     server.delete(&path_of(&part));
     match evidence {
-        Evidence::All | Evidence::Number => looked_at(&workplace.follow("a part is deleted"), 1),
+        Evidence::All | Evidence::Number => drop(workplace.follow("a part is deleted")),
         Evidence::None => workplace.follow_hidden("a part is deleted", (0, 1)),
     }
     if version != "1.1.65" {
         let last = driver.prompts(&session).pop().unwrap();
         server.delete(&at(&session, &format!("/message/{last}")));
-        looked_at(&workplace.follow("a message is deleted"), 1);
+        workplace.follow("a message is deleted");
     }
 
     server.post(&at(&session, "/summarize"), &json!({"providerID": "lab", "modelID": "lab-large"}));
     workplace.follow("summarised");
     let by_hand = ["--session", &session, "--model", "lab/lab-large", "And then? [[scenario:more]]"];
     workplace.lab.run(&workplace.repository, &by_hand);
-    looked_at(&workplace.follow("a prompt by another process"), 1);
+    workplace.follow("a prompt by another process");
 
     let flooded = driver.create(Some("Flood"));
     driver.prompt(&flooded, "flood");
     workplace.follow("long outputs");
     driver.prompt(&flooded, "chat");
     driver.prompt(&flooded, "more");
-    looked_at(&workplace.follow("long outputs are cleared"), 1);
+    workplace.follow("long outputs are cleared");
     let cleared = workplace.last.values().filter(|document| document.text().contains("\"compacted\""));
     assert!(cleared.count() > 0, "nothing was cleared");
+
+    if version == "1.18.33" {
+        // OpenCode's second store, in which messages have no rows of their own for parts.
+        let session = driver.create(Some("Second"));
+        workplace.follow("a session for the second store");
+        let prompt = json!({"prompt": {"text": "Read it. [[scenario:read]]"}});
+        let n_requests = workplace.model.state().requests;
+        server.post(&format!("/api/session/{session}/prompt"), &prompt);
+        let deadline = Instant::now() + PATIENCE;
+        while workplace.model.state().requests < n_requests + 2 {
+            assert!(Instant::now() < deadline, "the model is not asked");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let account = workplace.follow("a prompt in the second store");
+        assert!(account.imported > 3, "{account:?}");
+    }
+    if evidence != Evidence::None {
+        // Nobody writes for a while: then the file alone tells that there is nothing to do.
+        let deadline = Instant::now() + PATIENCE;
+        let mut n_quiet = 0;
+        while n_quiet < 2 {
+            std::thread::sleep(Duration::from_millis(1_100));
+            let account = run(&workplace.store, &*workplace.home(), ALL);
+            n_quiet = if account.looked == 0 { n_quiet + 1 } else { 0 };
+            assert!(Instant::now() < deadline, "{account:?}");
+            sql(workplace.store.path(), "UPDATE origin SET settled = 1");
+        }
+        server.patch(&at(&flooded, ""), &json!({"title": "Flooded"}));
+        assert!(workplace.follow("a title after a while").imported > 0);
+    }
+    let project = server.get("/project/current")["id"].as_str().unwrap().to_owned();
+    server.patch(&format!("/project/{project}"), &json!({"name": "The shop"}));
+    workplace.follow("a name for the project");
+    let key = Key::Project(ProjectId::parse(&project).unwrap());
+    let record = workplace.store.document(&key).unwrap().unwrap();
+    assert!(record.document.text().contains("\"The shop\""), "{}", record.document.text());
 
     server.delete(&at(&session, ""));
     let account = workplace.follow("deleted");
     assert!(account.gone.len() >= 2, "the session and that of its subagent: {account:?}");
-    looked_at(&account, 0);
     server.stop();
     workplace.assert_nothing_is_lost();
+    // What OpenCode does in the background may concern any session, but not all the time.
+    let Workplace { n_steps, n_spared, .. } = &workplace;
+    assert!(*n_spared > n_steps / 2, "{n_spared} of {n_steps} syncs looked at some sessions only");
     assert!(workplace.store.session(&session_id(&resting)).unwrap().unwrap().gone.is_none());
 }
 
@@ -455,7 +523,9 @@ fn an_answer_is_followed_while_it_is_written() {
         workplace.follow("the answer is there");
         let query = |sql: &str| super::kit::query(workplace.store.path(), sql)[0].parse::<usize>().unwrap();
         let n_past = query("SELECT count(*) FROM past");
-        println!("{version}: {n_syncs} syncs, {n_imported} imported, {n_unreadable} unreadable, {n_past} past");
+        println!(
+            "{version}: {n_syncs} syncs, {n_imported} imported, {n_unreadable} unreadable, {n_past} past"
+        );
         assert!(n_syncs > 30 && n_imported > 30, "{version}: {n_syncs} syncs, {n_imported} imported");
         assert!(n_past <= 2, "{version}: {n_past} past states after {n_syncs} syncs");
         assert_eq!(query("SELECT count(*) FROM quarantine"), 0);

@@ -19,7 +19,8 @@ const MESSAGES: Options = Options { stage: Stage::Messages, ..ALL };
 /// A home with two sessions of long ago.
 fn home() -> (tempfile::TempDir, annals::home::opencode_dir::OpencodeDir, [Sample; 2]) {
     let (directory, home) = empty_home();
-    let samples = ["/home/dev/shop", "/home/dev/bank"].map(|place| Sample::new(annals::ids::new_session(), place));
+    let samples =
+        ["/home/dev/shop", "/home/dev/bank"].map(|place| Sample::new(annals::ids::new_session(), place));
     samples.iter().for_each(|sample| add(&home, sample));
     (directory, home, samples)
 }
@@ -44,7 +45,8 @@ fn add(home: &dyn Write, sample: &Sample) {
 /// Gives everything an old date, so that sessions count as settled.
 fn age(home: &Path) {
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
-    let directories = std::fs::read_dir(home.join("storage/message")).unwrap().map(|entry| entry.unwrap().path());
+    let directories =
+        std::fs::read_dir(home.join("storage/message")).unwrap().map(|entry| entry.unwrap().path());
     for path in annals_testkit::files_below(home).into_iter().chain(directories) {
         std::fs::File::open(path).unwrap().set_modified(old).unwrap();
     }
@@ -82,7 +84,11 @@ fn what_cannot_be_listed_is_not_deleted() {
         std::fs::remove_file(&place).unwrap();
         std::fs::rename(&aside, &place).unwrap();
         let account = run(&store, &home, ALL);
-        assert_eq!((account.imported, account.deleted, account.quarantined.len()), (0, 0, 0), "{what}: {account:?}");
+        assert_eq!(
+            (account.imported, account.deleted, account.quarantined.len()),
+            (0, 0, 0),
+            "{what}: {account:?}"
+        );
         assert!(messages(&store, &record).1.is_empty());
     }
 }
@@ -96,11 +102,14 @@ fn a_stray_file_does_not_hide_that_a_session_is_gone() {
     assert_eq!(run(&store, &home, ALL).quarantined.len(), 1);
     let path = format!("storage/session/{}/{}.json", sample.project, sample.session);
     std::fs::remove_file(directory.path().join(path)).unwrap();
-    assert_eq!(run(&store, &home, ALL).gone, [sample.session.clone()]);
+    assert_eq!(run(&store, &home, ALL).gone, std::slice::from_ref(&sample.session));
     // It is noted as long as it is there.
     let noted = |store: &Annals| store.sessions(&SessionQuery::default()).unwrap().quarantined.len();
     assert_eq!(noted(&store), 1);
-    std::fs::remove_file(directory.path().join(format!("storage/session/{}/what is this.json", sample.project))).unwrap();
+    std::fs::remove_file(
+        directory.path().join(format!("storage/session/{}/what is this.json", sample.project)),
+    )
+    .unwrap();
     run(&store, &home, ALL);
     assert_eq!(noted(&store), 0);
 }
@@ -131,7 +140,10 @@ fn parts_are_made_up_for_after_a_sync_without_them() {
     run(&store, &home, ALL);
     let n_parts = |store: &Annals| {
         let record = session(store, sample.session.as_str());
-        (store.summary(&record).unwrap().unwrap().parts, messages(store, &record).0.iter().map(|m| m.parts.len()).sum())
+        (
+            store.summary(&record).unwrap().unwrap().parts,
+            messages(store, &record).0.iter().map(|m| m.parts.len()).sum(),
+        )
     };
     assert_eq!(n_parts(&store), (2, 2));
     add(&home, &sample);
@@ -181,7 +193,10 @@ fn what_an_undo_left_behind_does_not_bring_back_what_was_forgotten() {
         assert!(store.document(&keys[0]).unwrap().is_none());
         assert!(store.document(&keys[1]).unwrap().is_some());
     }
-    assert_eq!(query(store.path(), &format!("SELECT count(*) FROM document WHERE id = '{}'", sample.session)), ["0"]);
+    assert_eq!(
+        query(store.path(), &format!("SELECT count(*) FROM document WHERE id = '{}'", sample.session)),
+        ["0"]
+    );
 }
 
 /// What is found as it was is not called changed, though it has come to rest since.

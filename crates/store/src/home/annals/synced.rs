@@ -146,8 +146,8 @@ impl Annals {
     /// The places of a home that could not be read and belong to no session.
     pub(crate) fn noted(&self, home: i64) -> Result<HashSet<String>, ReadError> {
         self.read(|connection| {
-            let mut statement =
-                connection.prepare_cached("SELECT place FROM quarantine WHERE home = ?1 AND session IS NULL")?;
+            let mut statement = connection
+                .prepare_cached("SELECT place FROM quarantine WHERE home = ?1 AND session IS NULL")?;
             let places = statement.query_map([home], |row| row.get(0))?;
             places.collect()
         })

@@ -9,7 +9,9 @@ use rusqlite::{Connection, Row};
 
 use super::OpencodeDb;
 use super::column::{self, Column};
-use super::read::{Cell, Position, add_part, array, message_record, names, object, place_of, sort_parts, text_of};
+use super::read::{
+    Cell, Position, add_part, array, message_record, names, object, place_of, sort_parts, text_of,
+};
 use crate::home::{Found, MessageRecord, Quarantined, ReadError, Reason, SessionRecord, Want};
 use crate::sqlite::is_damage;
 

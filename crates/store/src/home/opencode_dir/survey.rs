@@ -193,7 +193,8 @@ impl Stamps<'_> {
     /// Those of the entries of a directory. One that does not exist has none.
     fn below(&self, directory: &str) -> io::Result<Vec<(String, Stamp)>> {
         let mut found = Vec::new();
-        match platform::list_stamps(self.files, directory, |name, stamp| found.push((name.to_owned(), stamp))) {
+        match platform::list_stamps(self.files, directory, |name, stamp| found.push((name.to_owned(), stamp)))
+        {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(found),
         }
