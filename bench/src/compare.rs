@@ -1,5 +1,7 @@
 //! annals beside the real OpenCode: the same home, the same questions, in one run.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -83,13 +85,33 @@ impl Subject<'_> {
             let arguments_and_home = format!("--home {} {arguments}", self.home.display());
             annals(self.comparison, &format!("annals {arguments}"), &arguments_and_home)
         };
+        // What people ask without `--home`: the store answers, after it has looked whether anything is new.
+        let place = lab.root().join("store");
+        std::fs::create_dir_all(&place)?;
+        std::os::unix::fs::symlink(&self.data, place.join("opencode"))?;
+        let store = |name: &str, arguments: &str, is_kept: bool| {
+            stored(self.comparison, &format!("annals {arguments}, {name}"), arguments, &place, is_kept)
+        };
         let questions = vec![
             Question {
                 name: "list",
                 theirs: theirs("session list --format json"),
-                ours: vec![ours("list --json")?, ours(&format!("list --json --roots --project {project}"))?],
+                ours: vec![
+                    ours("list --json")?,
+                    ours(&format!("list --json --roots --project {project}"))?,
+                    store("a home never seen", "list --json", false)?,
+                    store("nothing new", "list --json", true)?,
+                ],
             },
-            Question { name: "stats", theirs: theirs("stats"), ours: vec![ours("stats --json")?] },
+            Question {
+                name: "stats",
+                theirs: theirs("stats"),
+                ours: vec![
+                    ours("stats --json")?,
+                    store("a home never seen", "stats --json", false)?,
+                    store("nothing new", "stats --json", true)?,
+                ],
+            },
             Question {
                 name: "export",
                 theirs: theirs(&format!("export {session}")),
@@ -135,7 +157,38 @@ fn migration(
         }),
         ..annals(comparison, "annals copy --from DIR --to opencode.db", &arguments)?
     };
-    Ok((lab, vec![Question { name: "take over", theirs, ours: vec![ours] }]))
+    let place = scratch.join("store");
+    std::fs::create_dir_all(&place)?;
+    std::os::unix::fs::symlink(home, place.join("opencode"))?;
+    let synced = stored(comparison, "annals sync, with the text index", "sync", &place, false)?;
+    Ok((lab, vec![Question { name: "take over", theirs, ours: vec![ours, synced] }]))
+}
+
+/// A command that is answered from a store in `place`: one that it makes, or one that was there.
+fn stored(
+    comparison: &Comparison,
+    name: &str,
+    arguments: &str,
+    place: &Path,
+    is_kept: bool,
+) -> io::Result<Asked> {
+    let store = place.join("annals");
+    let mut environment: BTreeMap<String, OsString> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .filter(|(name, _)| !name.starts_with("ANNALS_") && !name.starts_with("OPENCODE_"))
+        .collect();
+    environment.insert("XDG_DATA_HOME".to_owned(), place.as_os_str().to_owned());
+    Ok(Asked {
+        environment: Some(environment),
+        prepare: Box::new(move || match is_kept {
+            true => Ok(()),
+            false => match std::fs::remove_dir_all(&store) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+        }),
+        ..annals(comparison, name, arguments)?
+    })
 }
 
 fn annals(comparison: &Comparison, name: &str, arguments: &str) -> io::Result<Asked> {

@@ -3,13 +3,14 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use annals::home::annals::Annals;
 use annals::home::opencode_dir::OpencodeDir;
-use annals::home::{Read, Write};
-use annals::model::search::query;
+use annals::home::{Read, Want, Write};
+use annals::model::search::{query, searchable};
 use annals::model::{Document, Key, Transaction};
 use annals::query::SessionQuery;
 use annals::search::{Request, Wanted};
@@ -73,10 +74,72 @@ pub fn measure(measurement: &Measurement) -> Result<String, Box<dyn std::error::
         megabytes(index),
         (store.bytes() + index) as f64 / extent.bytes as f64
     )?;
+    fts5(&mut report, &store, scratch.path())?;
     search(&mut report, &store, measurement.queries)?;
     commits(&mut report, scratch.path(), measurement.commits)?;
     writeln!(report, "| peak memory | {:.0} MB |", megabytes(peak_memory()))?;
     Ok(report)
+}
+
+/// The same texts in an index of SQLite's own, without the texts themselves, and the words of one query of each kind.
+fn fts5(report: &mut String, store: &Annals, scratch: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let path = scratch.join("fts5.db");
+    let connection = rusqlite::Connection::open(&path)?;
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    connection
+        .execute_batch("CREATE VIRTUAL TABLE text USING fts5(body, content='', tokenize='unicode61')")?;
+    let (mut adding, mut n_texts) = (Duration::ZERO, 0_i64);
+    connection.execute_batch("BEGIN")?;
+    for record in store.sessions(&SessionQuery::default())?.value {
+        let mut failed = None;
+        store.messages(&record, Want::Parts, &mut |message| {
+            for part in message.parts {
+                let mut text = String::new();
+                searchable(&part.key, &part.document, &mut |piece| {
+                    text.push_str(piece);
+                    text.push('\n');
+                });
+                n_texts += 1;
+                // Only what SQLite does is counted: reading documents is the same for both.
+                let began = Instant::now();
+                let added = connection
+                    .prepare_cached("INSERT INTO text (rowid, body) VALUES (?1, ?2)")
+                    .and_then(|mut statement| statement.execute((n_texts, &text)));
+                adding += began.elapsed();
+                failed = failed.take().or(added.err());
+            }
+            ControlFlow::Continue(())
+        })?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+    }
+    let began = Instant::now();
+    connection.execute_batch("COMMIT; INSERT INTO text (text) VALUES ('optimize')")?;
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    adding += began.elapsed();
+    let vocabulary = generate::vocabulary();
+    let mut times = Vec::new();
+    for query in [
+        &vocabulary[vocabulary.len() - 8],
+        &vocabulary[1],
+        &format!("\"{} {}\"", vocabulary[2], vocabulary[3]),
+    ] {
+        let began = Instant::now();
+        let mut statement =
+            connection.prepare_cached("SELECT rowid FROM text WHERE text MATCH ?1 ORDER BY rank LIMIT 20")?;
+        let quoted = if query.starts_with('"') { query.clone() } else { format!("\"{query}\"") };
+        statement.query_map([quoted], |row| row.get::<_, i64>(0))?.for_each(drop);
+        times.push(format!("{:.1}", milliseconds(began.elapsed())));
+    }
+    writeln!(
+        report,
+        "| FTS5 on the same texts | {:.0} ms to add {n_texts}, {:.1} MB; a rare word, a common one, a phrase: {} ms |",
+        milliseconds(adding),
+        megabytes(std::fs::metadata(&path)?.len()),
+        times.join(", ")
+    )?;
+    Ok(())
 }
 
 /// Asks queries of all kinds and tells how long they took.

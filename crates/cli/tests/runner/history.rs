@@ -36,7 +36,7 @@ fn log_lists_revisions() {
     let user = changed();
     assert_snapshot!(user.later(30, &["log"]).run(), @"
     exit 0
-    3  2026-02-25 12:23  +1 −1  sync · opencode/  Fix the empty cart
+    3  2026-02-25 12:23  +1 −2  sync · opencode/  Fix the empty cart
     2  2026-02-25 12:13  +3     sync · opencode/  Fix the empty cart
     1  2026-02-25 12:03  +5     sync · opencode/  Fix the empty cart
     -- stderr
@@ -44,7 +44,7 @@ fn log_lists_revisions() {
     ");
     assert_snapshot!(user.later(30, &["log", "cart"]).run(), @"
     exit 0
-    3  2026-02-25 12:23  +1 −1  sync · opencode/
+    3  2026-02-25 12:23  +1 −2  sync · opencode/
     2  2026-02-25 12:13  +3     sync · opencode/
     1  2026-02-25 12:03  +5     sync · opencode/
     -- stderr
@@ -59,12 +59,12 @@ fn log_lists_revisions() {
         "reason": "sync",
         "home": "HOME/.local/share/opencode",
         "written": 1,
-        "deleted": 1,
+        "deleted": 2,
         "sessions": [
           {
             "sessionID": "ses_36aaaaffe1",
             "written": 1,
-            "deleted": 1
+            "deleted": 2
           }
         ]
       }
@@ -312,7 +312,7 @@ fn a_session_is_restored_and_that_is_undone_and_redone() {
     exit 0
     -- stderr
     ses_36aaaaffe1 is again what it was at 2026-02-25 12:18
-    2 documents written, 0 deleted: revision 4, which `annals undo 4` takes back
+    3 documents written, 0 deleted: revision 4, which `annals undo 4` takes back
     ");
     assert_eq!(messages(31), 3);
     assert_snapshot!(user.later(32, &["restore", "cart", "--at", "1m"]).run(), @"
@@ -324,7 +324,7 @@ fn a_session_is_restored_and_that_is_undone_and_redone() {
     exit 0
     -- stderr
     undid revision 4 of 2026-02-25 12:33: restore a session as of 2026-02-25 12:18
-    1 document written, 1 deleted: revision 5, which `annals undo 5` takes back
+    1 document written, 2 deleted: revision 5, which `annals undo 5` takes back
     the store has changed; OpenCode's own home is as it was
     ");
     assert_eq!(messages(34), 2);
@@ -372,7 +372,7 @@ fn what_sync_found_can_be_undone_by_number() {
     exit 0
     -- stderr
     undid revision 3 of 2026-02-25 12:23: sync
-    2 documents written, 0 deleted: revision 4, which `annals undo 4` takes back
+    3 documents written, 0 deleted: revision 4, which `annals undo 4` takes back
     the store has changed; OpenCode's own home is as it was
     ");
     let exported = user.later(31, &["export", "cart"]).run().ok().json();
@@ -397,7 +397,7 @@ fn a_session_deleted_from_the_store_comes_back() {
     exit 0
     -- stderr
     ses_36aaaaffe1 is again what it was at revision 3, 2026-02-25 12:23
-    6 documents written, 0 deleted: revision 5, which `annals undo 5` takes back
+    5 documents written, 0 deleted: revision 5, which `annals undo 5` takes back
     ");
     assert!(user.later(32, &["show", "cart", "--home", &store]).run().ok().text().contains("2\n"));
 }

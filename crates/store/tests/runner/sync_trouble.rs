@@ -93,6 +93,25 @@ fn what_cannot_be_listed_is_not_deleted() {
     }
 }
 
+/// What was changed in the store is not deleted because its home has deleted what it was before.
+#[test]
+fn what_was_changed_here_is_not_deleted_there() {
+    let (directory, home, [sample, _]) = home();
+    let (_directory, store) = empty_store();
+    run(&store, &home, ALL);
+    let part = messages(&store, &session(&store, sample.session.as_str())).0.remove(0).parts.remove(0);
+    let mut transaction = Transaction::new("changed here");
+    let changed = part.document.with(&["text"], "What was it?").unwrap();
+    transaction.replace(&part, changed.clone());
+    store.commit(transaction).unwrap();
+    let parts = parts_of(&home, directory.path(), &sample);
+    std::fs::remove_dir_all(parts).unwrap();
+    for options in [ALL, FULL] {
+        assert_eq!(run(&store, &home, options).deleted, 0);
+        assert_eq!(store.document(&part.key).unwrap().unwrap().document, changed);
+    }
+}
+
 /// A file that is no session stands among the sessions. That is no reason not to see that one of them is gone.
 #[test]
 fn a_stray_file_does_not_hide_that_a_session_is_gone() {

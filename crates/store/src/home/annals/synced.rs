@@ -378,9 +378,9 @@ impl Comparing<'_> {
     }
 
     /// Whether a document that this home does not have is gone with that: it was here when the home was last looked at,
-    /// or it comes from a home that is out of date.
+    /// or it comes from a home that is out of date. What was changed in the store is nobody's to delete.
     fn is_from_here(&self, connection: &Connection, n: i64) -> rusqlite::Result<bool> {
-        let was_here = "SELECT 1 FROM document d WHERE n = ?1 AND hash IS NOT NULL AND (home = ?2 OR (?3 AND home NOTNULL) \
+        let was_here = "SELECT 1 FROM document d WHERE n = ?1 AND hash NOTNULL AND home NOTNULL AND (home = ?2 OR ?3 \
                         OR EXISTS (SELECT 1 FROM source s WHERE s.document = d.n AND s.home = ?2 AND s.hash NOTNULL))";
         let is_newest = self.standing == Standing::Newest;
         connection.prepare_cached(was_here)?.exists((n, self.home, is_newest))

@@ -3,8 +3,9 @@
 //! Since 1.16 every change of a session is an event, and the number of its last event is kept. Before that, and for what
 //! others write, there are the time of the session's row and how many messages and parts it has; all of that is in
 //! indexes. When a directory turns out to be another project than it was, and with `opencode import`, only the project and
-//! the directory in the row change; so they are evidence as well. What shows in none of these is a message or part that is rewritten in place, which happens while an answer is
-//! written and for moments after it.
+//! the directory in the row change; so they are evidence as well. What shows in none of these is a message or part that is
+//! rewritten in place, which happens while an answer is written and for moments after it; and, before 1.16, when a part is
+//! edited through the HTTP API, long after. That is found by a full sync.
 
 use std::collections::HashMap;
 

@@ -4,7 +4,7 @@
 //! adds or removes an entry of its message directory with every message. So these two are looked at, two system calls for
 //! a session. What changes neither is: an answer that is being written, which says so itself; marks that are set and
 //! summaries that are added to messages moments after the last answer, which is why a session counts as settled only after
-//! a while; and edits of single parts through the HTTP API, long after. Those are found by a full sync.
+//! a while; and edits and removals of single parts through the HTTP API, long after. Those are found by a full sync.
 
 use std::collections::HashMap;
 use std::io;
