@@ -136,5 +136,6 @@ fn running() -> impl Iterator<Item = Running> {
 }
 
 fn parse_pid(text: &str) -> Option<Pid> {
-    text.parse().ok().and_then(Pid::from_raw)
+    // Of a process of another namespace the group is unknown, which reads as -1.
+    text.parse().ok().filter(|raw| *raw > 0).and_then(Pid::from_raw)
 }
