@@ -261,6 +261,19 @@ impl std::fmt::Display for Quarantined {
     }
 }
 
+/// The place of a document in a database, for people: its table and its id.
+pub(crate) fn row_place(key: &Key) -> String {
+    match key {
+        Key::Project(id) => format!("project[{id}]"),
+        Key::Session(_, id) => format!("session[{id}]"),
+        Key::Message(_, id) => format!("message[{id}]"),
+        Key::Part(_, _, id) => format!("part[{id}]"),
+        Key::Todo(id) => format!("todo[{id}]"),
+        Key::Diff(id) => format!("session_diff[{id}]"),
+        Key::Share(id) | Key::LegacyShare(id) => format!("session_share[{id}]"),
+    }
+}
+
 /// Why a document could not be read.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]

@@ -145,28 +145,10 @@ impl Stamp {
         Stamp { changed, length: metadata.len(), file: 0, written: changed }
     }
 
-    pub(crate) fn of_std(metadata: &std::fs::Metadata) -> Stamp {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::MetadataExt;
-            let nanoseconds =
-                |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
-            let modified = nanoseconds(metadata.mtime(), metadata.mtime_nsec());
-            let changed = nanoseconds(metadata.ctime(), metadata.ctime_nsec());
-            Stamp {
-                changed: modified.max(changed),
-                length: metadata.len(),
-                file: metadata.ino(),
-                written: modified,
-            }
-        }
-        #[cfg(not(unix))]
-        {
-            let since =
-                metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-            let changed = since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
-            Stamp { changed, length: metadata.len(), file: 0, written: changed }
-        }
+    /// That of a file outside any home.
+    pub(crate) fn at(path: &std::path::Path) -> Stamp {
+        let metadata = std::fs::metadata(path).ok().map(cap_std::fs::Metadata::from_just_metadata);
+        metadata.as_ref().map(Stamp::of).unwrap_or_default()
     }
 }
 

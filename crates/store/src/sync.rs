@@ -46,6 +46,9 @@ const COMMIT_AFTER: Duration = Duration::from_millis(500);
 const CHUNK_BYTES: usize = 512 << 10;
 const CHUNKS_AHEAD: usize = 16;
 
+/// Why what sync found is committed.
+const REASON: &str = "sync";
+
 /// How far a sync goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
@@ -270,24 +273,23 @@ fn sync_home(
             home
         }
     };
-    let reason = "sync";
     let projects_changed =
         known_home.as_ref().is_none_or(|home| !home.stamp.starts_with(&projects_stamp.as_bytes()[..16]));
     // What could not be read and is of no session that could.
     let mut unreadable = survey.quarantined;
     if projects_changed || options.full {
-        unreadable.extend(sync_projects(store, source, home, reason, account)?);
+        unreadable.extend(sync_projects(store, source, home, account)?);
     }
     let is_stopped = AtomicBool::new(false);
     let (sender, receiver) = mpsc::sync_channel(CHUNKS_AHEAD);
     let outcome = std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
-            let sender = sender;
+            let tour = Tour { store, source, home, depth, began, options, sender };
             let look_at = |(index, job): (usize, &Job)| -> Result<(), ReadError> {
                 if is_stopped.load(Ordering::Relaxed) {
                     return Ok(());
                 }
-                let looked = look_at(store, source, home, job, index, depth, began, options, &sender);
+                let looked = look_at(&tour, index, job);
                 progress.step();
                 looked
             };
@@ -295,7 +297,7 @@ fn sync_home(
                 jobs.par_iter().enumerate().with_max_len(1).map(look_at).collect::<Vec<_>>()
             })
         });
-        let written = write(store, home, reason, &jobs, &receiver, account, indexing);
+        let written = write(store, home, &jobs, &receiver, account, indexing);
         // Readers that wait for the writer must not wait for ever.
         is_stopped.store(written.is_err(), Ordering::Relaxed);
         drop(receiver);
@@ -323,7 +325,7 @@ fn sync_home(
         false => Vec::new(),
     };
     let orphans = orphans.into_iter().filter(|stored| !stored.key.session().is_some_and(is_forgotten));
-    finish_home(store, home, reason, &gone, orphans.collect(), account)?;
+    finish_home(store, home, &gone, orphans.collect(), account)?;
     if options.events
         && let Some(database) = source.as_database()
     {
@@ -355,13 +357,12 @@ fn sync_projects(
     store: &Annals,
     source: &dyn Source,
     home: i64,
-    reason: &str,
     account: &mut Account,
 ) -> Result<Vec<Quarantined>, SyncError> {
     let found = source.projects()?;
     let failed = |error: rusqlite::Error| store.commit_error(&error);
     let writing = store.write()?;
-    let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
+    let mut revising = Revising::new(&writing, store.now(), REASON, Some(home)).map_err(failed)?;
     for stored in found.value {
         account.seen += 1;
         let known = revising.state(&stored.key).map_err(failed)?;
@@ -380,19 +381,21 @@ fn sync_projects(
     Ok(found.quarantined)
 }
 
-/// Looks at one session and sends what has changed.
-#[allow(clippy::too_many_arguments, reason = "one caller, and every one of them is another thing")]
-fn look_at(
-    store: &Annals,
-    source: &dyn Source,
+/// What all looks at the sessions of a home have in common.
+struct Tour<'t> {
+    store: &'t Annals,
+    source: &'t dyn Source,
     home: i64,
-    job: &Job,
-    index: usize,
     depth: Depth,
+    /// When the home was surveyed.
     began: Millis,
     options: Options,
-    sender: &SyncSender<Chunk>,
-) -> Result<(), ReadError> {
+    sender: SyncSender<Chunk>,
+}
+
+/// Looks at one session and sends what has changed.
+fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), ReadError> {
+    let &Tour { store, source, home, depth, began, options, ref sender } = tour;
     let id = &job.sighting.session;
     // What was looked at in depth once is kept up to date in depth: only what was written since is read.
     let depth = job.known.as_ref().map_or(depth, |known| known.depth.max(depth));
@@ -421,7 +424,6 @@ fn look_at(
         sender,
         findings: Vec::new(),
         tally: Tally::default(),
-
         is_stopped: false,
         has_findings: false,
         is_indexed: options.stage == Stage::Text,
@@ -669,7 +671,6 @@ impl Looking<'_> {
 fn write(
     store: &Annals,
     home: i64,
-    reason: &str,
     jobs: &[Job],
     receiver: &Receiver<Chunk>,
     account: &mut Account,
@@ -689,7 +690,7 @@ fn write(
         }
         let Some(mut chunk) = next.take() else { break };
         let writing = store.write()?;
-        let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
+        let mut revising = Revising::new(&writing, store.now(), REASON, Some(home)).map_err(failed)?;
         let (mut n_bytes, mut n_sessions) = (0, 0);
         let mut to_index = Vec::new();
         let mut numbers = Vec::new();
@@ -778,7 +779,6 @@ impl Account {
 fn finish_home(
     store: &Annals,
     home: i64,
-    reason: &str,
     gone: &[(&SessionId, &Origin)],
     orphans: Vec<Stored>,
     account: &mut Account,
@@ -788,7 +788,7 @@ fn finish_home(
     }
     let failed = |error: rusqlite::Error| store.commit_error(&error);
     let writing = store.write()?;
-    let mut revising = Revising::new(&writing, store.now(), reason, Some(home)).map_err(failed)?;
+    let mut revising = Revising::new(&writing, store.now(), REASON, Some(home)).map_err(failed)?;
     for stored in orphans {
         let prepared = Prepared::new(&stored.key, &stored.document, false);
         account.seen += 1;

@@ -12,12 +12,12 @@ use rusqlite::{Connection, OptionalExtension, Params, Row};
 use super::codec;
 use super::facts::{FIGURES, Facts, figures_of};
 use super::kind::Kind;
-use super::read::{View, number, place_of};
+use super::read::{View, number};
 use super::scan::{EXAMINED, Examined, Table, Unreadable, examine};
 use super::{Annals, derived};
 use crate::check::{Problem, ProblemKind, check_session, plural, unreadable};
 use crate::figures::{Call, Figures};
-use crate::home::{Read, ReadError, SessionRecord};
+use crate::home::{Read, ReadError, SessionRecord, row_place};
 use crate::parallel;
 use crate::query::SessionQuery;
 use crate::summary::SessionState;
@@ -332,7 +332,7 @@ impl Named {
         let key = kind.and_then(|kind| kind.key(&this.id, message, session, None));
         let session = session.filter(|id| SessionId::parse(id).is_ok()).map(str::to_owned);
         let place = match (key, kind) {
-            (Some(key), _) => place_of(&key),
+            (Some(key), _) => row_place(&key),
             // What it belongs to is not to be had.
             (None, Some(Kind::Message)) => format!("message[{}]", this.id),
             (None, Some(Kind::Part)) => format!("part[{}]", this.id),

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::sync::OnceLock;
 
-use annals_core::ContentHash;
+use annals_core::{ContentHash, Document};
+use rusqlite::Row;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
@@ -131,6 +132,19 @@ pub(super) fn unpack(form: i64, size: i64, bytes: &[u8], hash: Hash) -> Result<V
         return Err(Damage::Hash);
     }
     Ok(text)
+}
+
+/// The document of a row with the columns `hash`, `form`, `size` and `data`, beginning at `first`. None where there is none,
+/// and where it is damaged: for those who derive something, that is the same.
+pub(super) fn document(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Document>> {
+    let Some(hash) = row.get_ref(first)?.as_bytes_or_null().ok().flatten().and_then(Hash::read) else {
+        return Ok(None);
+    };
+    let number = |column: usize| row.get_ref(column).map(|value| value.as_i64().unwrap_or(PRUNED));
+    let (form, size) = (number(first + 1)?, number(first + 2)?);
+    let bytes = row.get_ref(first + 3)?.as_bytes_or_null().ok().flatten().unwrap_or_default();
+    let text = unpack(form, size, bytes, hash).ok();
+    Ok(text.and_then(|text| Document::parse(text).ok()))
 }
 
 fn compress(text: &[u8]) -> Option<Vec<u8>> {

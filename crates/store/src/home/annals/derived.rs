@@ -2,14 +2,15 @@
 
 use annals_core::Usage;
 use annals_core::lens::Session;
+use annals_core::{Key, Stored};
 use rusqlite::{Connection, OptionalExtension};
 
-use super::codec::{self, Hash};
+use super::codec;
 use super::facts::Facts;
 use super::kind::Kind;
 use super::read::figures_of_session;
 use super::{Annals, read};
-use crate::home::{CommitError, SessionRecord, Want};
+use crate::home::{CommitError, SessionRecord, Want, row_place};
 use crate::summary::{SessionState, SessionSummary};
 
 /// The numbers of a session, added up now if something has changed since they last were.
@@ -81,18 +82,13 @@ pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
         let document = connection
             .prepare_cached("SELECT id, project, hash, form, size, data FROM document WHERE n = ?1")?
             .query_row([n], |row| {
-                let hash = row.get_ref(2)?.as_bytes_or_null()?.and_then(Hash::read);
-                let bytes = row.get_ref(5)?.as_bytes_or_null()?.unwrap_or_default();
-                let form = row.get::<_, Option<i64>>(3)?.unwrap_or(0);
-                let size = row.get::<_, Option<i64>>(4)?.unwrap_or(0);
-                let text = hash.and_then(|hash| codec::unpack(form, size, bytes, hash).ok());
                 let key = Kind::Session.key(
                     row.get_ref(0)?.as_str()?,
                     None,
                     None,
                     row.get::<_, Option<String>>(1)?.as_deref(),
                 );
-                Ok(key.zip(text.and_then(|text| annals_core::Document::parse(text).ok())))
+                Ok(key.zip(codec::document(row, 2)?))
             })
             .optional()?
             .flatten();
@@ -100,8 +96,8 @@ pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
             connection.prepare_cached("UPDATE session SET stale = 0 WHERE n = ?1")?.execute([n])?;
             continue;
         };
-        let annals_core::Key::Session(project, id) = key.clone() else { continue };
-        let stored = annals_core::Stored { place: read::place_of(&key), key, document };
+        let Key::Session(project, id) = key.clone() else { continue };
+        let stored = Stored { place: row_place(&key), key, document };
         let record = SessionRecord { id, project, stored, origins: Vec::new(), gone: None };
         let summary = add_up(connection, n, &record)?;
         let title = record.stored.document.lens::<Session<'_>>().title.map(|title| title.to_string());
@@ -170,18 +166,16 @@ fn rederive(connection: &Connection) -> rusqlite::Result<()> {
         .collect::<rusqlite::Result<_>>()?;
     for (session, session_id) in sessions {
         for (message, message_id) in read::below(connection, session, Kind::Message)? {
-            rederive_one(connection, session, message, |_| {
-                Kind::Message.key(&message_id, None, Some(&session_id), None)
-            })?;
+            let key = Kind::Message.key(&message_id, None, Some(&session_id), None);
+            rederive_one(connection, session, message, key)?;
             let mut parts = connection.prepare_cached(
                 "SELECT n, id FROM document WHERE owner = ?1 AND kind = ?2 AND hash IS NOT NULL",
             )?;
             let mut rows = parts.query((message, Kind::Part.number()))?;
             while let Some(row) = rows.next()? {
                 let (n, id): (i64, String) = (row.get(0)?, row.get(1)?);
-                rederive_one(connection, session, n, |_| {
-                    Kind::Part.key(&id, Some(&message_id), Some(&session_id), None)
-                })?;
+                let key = Kind::Part.key(&id, Some(&message_id), Some(&session_id), None);
+                rederive_one(connection, session, n, key)?;
             }
         }
         connection.prepare_cached("UPDATE session SET stale = 1 WHERE n = ?1")?.execute([session])?;
@@ -189,25 +183,11 @@ fn rederive(connection: &Connection) -> rusqlite::Result<()> {
     refresh(connection)
 }
 
-fn rederive_one(
-    connection: &Connection,
-    session: i64,
-    n: i64,
-    key: impl FnOnce(()) -> Option<annals_core::Key>,
-) -> rusqlite::Result<()> {
-    let text = connection
+fn rederive_one(connection: &Connection, session: i64, n: i64, key: Option<Key>) -> rusqlite::Result<()> {
+    let document = connection
         .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
-        .query_row([n], |row| {
-            let Some(hash) = row.get_ref(0)?.as_bytes_or_null()?.and_then(Hash::read) else {
-                return Ok(None);
-            };
-            let bytes = row.get_ref(3)?.as_bytes_or_null()?.unwrap_or_default();
-            Ok(Some(codec::unpack(row.get(1)?, row.get(2)?, bytes, hash).ok()))
-        })?;
-    let Some(text) = text else { return Ok(()) };
-    if let Some(document) = text.and_then(|text| annals_core::Document::parse(text).ok())
-        && let Some(key) = key(())
-    {
+        .query_row([n], |row| codec::document(row, 0))?;
+    if let (Some(key), Some(document)) = (key, document) {
         Facts::of(&key, &document).store(connection, session, n)?;
     }
     Ok(())

@@ -21,9 +21,9 @@ use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, Score, SegmentReader, Term};
 
 use super::Annals;
-use super::codec::{self, Hash};
+use super::codec;
 use super::kind::Kind;
-use super::read::number;
+use super::read::{Placed, number, placed};
 use super::text_index::Fields;
 use crate::home::{Read, ReadError};
 use crate::parallel;
@@ -227,14 +227,11 @@ impl Annals {
                     continue;
                 }
                 let Some(kind) = Kind::from_number(row.get(1)?) else { continue };
-                let Some(hash) = row.get_ref(2)?.as_bytes_or_null()?.and_then(Hash::read) else { continue };
-                let bytes = row.get_ref(5)?.as_bytes_or_null()?.unwrap_or_default();
-                let text = codec::unpack(row.get(3)?, row.get(4)?, bytes, hash).ok();
-                let Some(document) = text.and_then(|text| Document::parse(text).ok()) else { continue };
-                let key = kind.key("xx_0", Some("msg_0"), Some("ses_0"), None);
-                let Some(key) = key else { continue };
+                let Some(document) = codec::document(row, 2)? else { continue };
                 let mut is_match = false;
-                searchable(&key, &document, &mut |text| is_match = is_match || pattern.is_match(text));
+                searchable(&kind.any_key(), &document, &mut |text| {
+                    is_match = is_match || pattern.is_match(text);
+                });
                 let n: i64 = row.get(0)?;
                 if is_match
                     && (request.filters.is_empty() || has_properties(connection, n, &request.filters)?)
@@ -448,51 +445,13 @@ fn has_properties(connection: &Connection, n: i64, filters: &[Filter]) -> rusqli
 
 /// A session, message or part by its number, if it is there.
 fn locate(connection: &Connection, n: i64) -> rusqlite::Result<Option<Located>> {
-    let row = connection
-        .prepare_cached("SELECT kind, owner, id, project, hash, form, size, data FROM document WHERE n = ?1")?
-        .query_row([n], |row| {
-            let hash = row.get_ref(4)?.as_bytes_or_null()?.and_then(Hash::read);
-            let bytes = row.get_ref(7)?.as_bytes_or_null()?.unwrap_or_default();
-            let text = match hash {
-                Some(hash) => codec::unpack(row.get(5)?, row.get(6)?, bytes, hash).ok(),
-                None => None,
-            };
-            let document = text.and_then(|text| Document::parse(text).ok());
-            let kind = Kind::from_number(row.get(0)?);
-            Ok((
-                kind,
-                row.get::<_, i64>(1)?,
-                row.get::<_, String>(2)?,
-                row.get::<_, Option<String>>(3)?,
-                document,
-            ))
-        })
-        .optional()?;
-    let Some((Some(kind), owner, id, project, Some(document))) = row else { return Ok(None) };
-    let above = |n: i64| -> rusqlite::Result<Option<(i64, String)>> {
-        connection
-            .prepare_cached("SELECT owner, id FROM document WHERE n = ?1")?
-            .query_row([n], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()
-    };
-    let (session, message, key) = match kind {
-        Kind::Session => (n, None, kind.key(&id, None, None, project.as_deref())),
-        Kind::Message => {
-            let Some((_, session)) = above(owner)? else { return Ok(None) };
-            (owner, Some(n), kind.key(&id, None, Some(&session), None))
-        }
-        Kind::Part => {
-            let Some((session, message)) = above(owner)? else { return Ok(None) };
-            let Some((_, session_id)) = above(session)? else { return Ok(None) };
-            (session, Some(owner), kind.key(&id, Some(&message), Some(&session_id), None))
-        }
-        _ => return Ok(None),
-    };
-    let Some(key) = key else { return Ok(None) };
-    let title = match kind {
-        Kind::Session => title_of(&document),
-        _ => title(connection, session)?,
-    };
+    let Some(Placed { key, session, message }) = placed(connection, n)? else { return Ok(None) };
+    let Some(document) = document(connection, n)? else { return Ok(None) };
+    // The column of that name may be behind.
+    let session_document =
+        if session == n { Some(document.clone()) } else { self::document(connection, session)? };
+    let title = session_document.as_ref().and_then(|document| document.lens::<Session<'_>>().title);
+    let title = title.map(|title| title.to_string()).unwrap_or_default();
     let mut located = Located { key, document, title, role: None, agent: None, model: None, made: None };
     if let Some(message) = message {
         connection
@@ -517,23 +476,10 @@ fn locate(connection: &Connection, n: i64) -> rusqlite::Result<Option<Located>> 
     Ok(Some(located))
 }
 
-/// The title of a session. The column of that name may be behind.
-fn title(connection: &Connection, session: i64) -> rusqlite::Result<String> {
-    let text = connection
+fn document(connection: &Connection, n: i64) -> rusqlite::Result<Option<Document>> {
+    connection
         .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
-        .query_row([session], |row| {
-            let Some(hash) = row.get_ref(0)?.as_bytes_or_null()?.and_then(Hash::read) else {
-                return Ok(None);
-            };
-            let bytes = row.get_ref(3)?.as_bytes_or_null()?.unwrap_or_default();
-            Ok(codec::unpack(row.get(1)?, row.get(2)?, bytes, hash).ok())
-        })
-        .optional()?
-        .flatten();
-    let document = text.and_then(|text| Document::parse(text).ok());
-    Ok(document.map(|document| title_of(&document)).unwrap_or_default())
-}
-
-fn title_of(document: &Document) -> String {
-    document.lens::<Session<'_>>().title.map(|title| title.to_string()).unwrap_or_default()
+        .query_row([n], |row| codec::document(row, 0))
+        .optional()
+        .map(Option::flatten)
 }

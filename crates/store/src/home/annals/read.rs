@@ -19,7 +19,7 @@ use crate::check::Problem;
 use crate::figures::{Call, Figures};
 use crate::history::History;
 use crate::home::{
-    Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Work,
+    Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Work, row_place,
 };
 use crate::query::SessionQuery;
 use crate::summary::SessionSummary;
@@ -118,7 +118,7 @@ impl<'s> View<'s> {
     ) -> rusqlite::Result<Result<Option<Stored>, Quarantined>> {
         let Some(state) = self.state(connection, n)? else { return Ok(Ok(None)) };
         let Some(key) = key(state.project.as_deref()) else { return Ok(Ok(None)) };
-        let place = place_of(&key);
+        let place = row_place(&key);
         if state.hash.is_some() && !is_of(connection, n, &key)? {
             return Ok(Err(misled(place).of_session(key.session())));
         }
@@ -181,7 +181,7 @@ impl<'s> View<'s> {
             if want == Want::PartCounts {
                 return;
             }
-            let place = place_of(&key);
+            let place = row_place(&key);
             if !is_it {
                 return record.quarantined.push(misled(place).of(session));
             }
@@ -558,6 +558,43 @@ pub(super) fn number_of(connection: &Connection, key: &Key) -> rusqlite::Result<
     }
 }
 
+/// Which document has a number, and what it belongs to.
+pub(super) struct Placed {
+    pub(super) key: Key,
+    /// The session, itself if it is one; 0 for a project.
+    pub(super) session: i64,
+    /// The message, itself if it is one.
+    pub(super) message: Option<i64>,
+}
+
+/// Finds out which document has a number.
+pub(super) fn placed(connection: &Connection, n: i64) -> rusqlite::Result<Option<Placed>> {
+    type Named = (i64, i64, String, Option<String>);
+    let row = |n: i64| -> rusqlite::Result<Option<Named>> {
+        connection
+            .prepare_cached("SELECT kind, owner, id, project FROM document WHERE n = ?1")?
+            .query_row([n], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .optional()
+    };
+    let Some((kind, owner, id, project)) = row(n)? else { return Ok(None) };
+    let Some(kind) = Kind::from_number(kind) else { return Ok(None) };
+    let (session, message, key) = match kind {
+        Kind::Project => (0, None, kind.key(&id, None, None, None)),
+        Kind::Session => (n, None, kind.key(&id, None, None, project.as_deref())),
+        Kind::Part => {
+            let Some((_, session, message, _)) = row(owner)? else { return Ok(None) };
+            let Some((_, _, session_id, _)) = row(session)? else { return Ok(None) };
+            (session, Some(owner), kind.key(&id, Some(&message), Some(&session_id), None))
+        }
+        _ => {
+            let Some((_, _, session_id, _)) = row(owner)? else { return Ok(None) };
+            let message = (kind == Kind::Message).then_some(n);
+            (owner, message, kind.key(&id, None, Some(&session_id), None))
+        }
+    };
+    Ok(key.map(|key| Placed { key, session, message }))
+}
+
 /// Everything of a kind that stands below something, in the order of the conversation: numbers and ids. The index has all
 /// of it.
 pub(super) fn below(connection: &Connection, owner: i64, kind: Kind) -> rusqlite::Result<Vec<(i64, String)>> {
@@ -674,17 +711,4 @@ pub(super) fn figures_of_session(
 fn misled(place: String) -> Quarantined {
     let reason = Reason::Damaged("the index leads to another document".to_owned());
     Quarantined { place, reason, session: None }
-}
-
-/// Where a document is, for people.
-pub(super) fn place_of(key: &Key) -> String {
-    match key {
-        Key::Project(id) => format!("project[{id}]"),
-        Key::Session(_, id) => format!("session[{id}]"),
-        Key::Message(_, id) => format!("message[{id}]"),
-        Key::Part(_, _, id) => format!("part[{id}]"),
-        Key::Todo(id) => format!("todo[{id}]"),
-        Key::Diff(id) => format!("diff[{id}]"),
-        Key::Share(id) | Key::LegacyShare(id) => format!("share[{id}]"),
-    }
 }

@@ -57,8 +57,6 @@ pub(crate) struct State {
     since: i64,
     pub(crate) home: Option<i64>,
     pub(crate) hash: Option<Hash>,
-    form: i64,
-    size: i64,
     /// Whether the document exists.
     pub(crate) is_present: bool,
 }
@@ -67,6 +65,13 @@ impl State {
     /// Whether this is a session that another project owns than the key says.
     pub(super) fn is_elsewhere(&self, key: &Key) -> bool {
         matches!(key, Key::Session(project, _) if self.project.as_deref() != Some(project.as_str()))
+    }
+
+    /// The document itself. A damaged one is none that could be compared with.
+    pub(super) fn document(&self, connection: &Connection) -> rusqlite::Result<Option<Document>> {
+        connection
+            .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
+            .query_row([self.n], |row| codec::document(row, 0))
     }
 }
 
@@ -145,20 +150,6 @@ impl<'c> Revising<'c> {
         }
     }
 
-    /// The text of the document in a state.
-    pub(crate) fn document(&self, state: &State) -> rusqlite::Result<Option<Document>> {
-        let Some(hash) = state.hash.filter(|_| state.is_present) else { return Ok(None) };
-        let data = self.connection.prepare_cached("SELECT data FROM document WHERE n = ?1")?.query_row(
-            [state.n],
-            |row| {
-                let bytes = row.get_ref(0)?.as_bytes_or_null()?.unwrap_or_default();
-                Ok(codec::unpack(state.form, state.size, bytes, hash).ok())
-            },
-        )?;
-        // A damaged state is no state that could be compared with.
-        Ok(data.and_then(|bytes| Document::parse(bytes).ok()))
-    }
-
     /// Stores a document. `document` is what `prepared` was made of.
     pub(crate) fn put(
         &mut self,
@@ -183,7 +174,7 @@ impl<'c> Revising<'c> {
         if known.is_present && known.hash == Some(prepared.packed.hash) && is_same_place {
             return Ok(Put::Unchanged);
         }
-        let old = self.document(&known)?;
+        let old = known.document(self.connection)?;
         let is_step = is_same_place && old.is_some_and(|old| stream::continues(key, &old, document));
         let number = self.number()?;
         // A placeholder is no state, so there is nothing to keep of it.
@@ -584,7 +575,7 @@ pub(super) fn state(
 ) -> rusqlite::Result<Option<State>> {
     connection
         .prepare_cached(
-            "SELECT n, era, project, since, home, hash, form, size FROM document \
+            "SELECT n, era, project, since, home, hash FROM document \
              WHERE owner = ?1 AND kind = ?2 AND id = ?3",
         )?
         .query_row((owner, kind.number(), id), |row| {
@@ -596,8 +587,6 @@ pub(super) fn state(
                 since: row.get(3)?,
                 home: row.get(4)?,
                 hash,
-                form: row.get::<_, Option<i64>>(6)?.unwrap_or(0),
-                size: row.get::<_, Option<i64>>(7)?.unwrap_or(0),
                 is_present: hash.is_some(),
             })
         })

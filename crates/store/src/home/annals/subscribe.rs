@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use annals_core::Key;
 
 use super::Annals;
-use super::past::documents_of;
-use crate::history::{History, LogQuery, Revision};
+use super::read::placed;
+use crate::history::{History, Revision};
 use crate::home::ReadError;
 
 /// Other processes tell nobody, so every now and then one has to look.
@@ -94,29 +94,21 @@ impl Subscription<'_> {
     }
 
     fn fetch(&mut self) -> Result<(), ReadError> {
-        if self.store.head()? <= self.reached {
-            return Ok(());
-        }
-        let query = LogQuery { after: Some(self.reached), ..LogQuery::default() };
-        let mut revisions = self.store.log(&query)?;
-        revisions.sort_by_key(|revision| revision.number);
-        revisions.truncate(BATCH);
-        for revision in revisions {
+        let numbers: Vec<i64> = self.store.read(|connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT n FROM revision WHERE n > ?1 ORDER BY n LIMIT ?2")?;
+            statement.query_map((self.reached, BATCH), |row| row.get(0))?.collect()
+        })?;
+        for number in numbers {
+            let Some(revision) = self.store.revision(number)? else { continue };
             let keys = self.store.read(|connection| {
-                let mut keys = Vec::new();
                 let mut statement =
-                    connection.prepare_cached("SELECT session FROM touched WHERE revision = ?1")?;
-                let sessions: Vec<i64> = statement
-                    .query_map([revision.number], |row| row.get(0))?
-                    .collect::<rusqlite::Result<_>>()?;
-                let mut wrote =
-                    connection.prepare_cached("SELECT 1 FROM document WHERE n = ?1 AND revision = ?2")?;
-                for session in sessions {
-                    for (n, key) in documents_of(connection, session)? {
-                        if wrote.exists((n, revision.number))? {
-                            keys.push(key);
-                        }
-                    }
+                    connection.prepare_cached("SELECT n FROM document WHERE revision = ?1 ORDER BY n")?;
+                let written: Vec<i64> =
+                    statement.query_map([number], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+                let mut keys = Vec::new();
+                for n in written {
+                    keys.extend(placed(connection, n)?.map(|placed| placed.key));
                 }
                 Ok(keys)
             })?;

@@ -8,7 +8,7 @@ use annals_core::{Document, Key, arrange};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::Annals;
-use super::codec::{self, Hash};
+use super::codec::Hash;
 use super::derived;
 use super::facts::Prepared;
 use super::kind::Kind;
@@ -297,7 +297,7 @@ impl Comparing<'_> {
             return Ok(Known::Unchanged);
         }
         if !is_ours
-            && let Some(ours) = text_of(connection, &state)?
+            && let Some(ours) = state.document(connection)?
             && arrange::is_same(key, &ours, document)
         {
             return Ok(Known::Same);
@@ -411,18 +411,6 @@ fn state_of(connection: &Connection, key: &Key) -> rusqlite::Result<Option<State
         },
         key => state(connection, session, Kind::of(key), ""),
     }
-}
-
-fn text_of(connection: &Connection, state: &State) -> rusqlite::Result<Option<Document>> {
-    let Some(hash) = state.hash else { return Ok(None) };
-    let text = connection.prepare_cached("SELECT form, size, data FROM document WHERE n = ?1")?.query_row(
-        [state.n],
-        |row| {
-            let bytes = row.get_ref(2)?.as_bytes_or_null()?.unwrap_or_default();
-            Ok(codec::unpack(row.get(0)?, row.get(1)?, bytes, hash).ok())
-        },
-    )?;
-    Ok(text.and_then(|text| Document::parse(text).ok()))
 }
 
 /// The number of a home, given to it now if it has none.

@@ -20,7 +20,7 @@ use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 use tantivy::{Index, IndexWriter, TantivyDocument, Term};
 
 use super::Annals;
-use super::codec::{self, Hash};
+use super::codec;
 use super::kind::Kind;
 use super::synced::{Text, ToIndex};
 use crate::figures::{Figures, Role};
@@ -463,22 +463,13 @@ fn entry(connection: &Connection, n: i64, context: &mut Option<Context>) -> rusq
     let row = connection
         .prepare_cached("SELECT kind, owner, hash, form, size, data FROM document WHERE n = ?1")?
         .query_row([n], |row| {
-            let hash = row.get_ref(2)?.as_bytes_or_null()?.and_then(Hash::read);
-            let bytes = row.get_ref(5)?.as_bytes_or_null()?.unwrap_or_default();
-            let text = match hash {
-                Some(hash) => codec::unpack(row.get(3)?, row.get(4)?, bytes, hash).ok(),
-                None => None,
-            };
-            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, text))
+            Ok((Kind::from_number(row.get(0)?), row.get::<_, i64>(1)?, codec::document(row, 2)?))
         })
         .optional()?;
-    let Some((kind, owner, Some(text))) = row else { return Ok(None) };
-    let Some((kind, document)) = Kind::from_number(kind).zip(Document::parse(text).ok()) else {
-        return Ok(None);
-    };
+    let Some((Some(kind), owner, Some(document))) = row else { return Ok(None) };
     let message = match kind {
         Kind::Session => {
-            let entry = Entry::of(&any_key(kind), &document, None);
+            let entry = Entry::of(&kind.any_key(), &document, None);
             return Ok(entry.map(|entry| Entry { session: n, ..entry }));
         }
         Kind::Message => n,
@@ -488,7 +479,7 @@ fn entry(connection: &Connection, n: i64, context: &mut Option<Context>) -> rusq
     if context.as_ref().is_none_or(|context| context.message != message) {
         *context = context_of(connection, message)?;
     }
-    Ok(Entry::of(&any_key(kind), &document, context.as_ref()))
+    Ok(Entry::of(&kind.any_key(), &document, context.as_ref()))
 }
 
 impl Entry {
@@ -545,11 +536,6 @@ fn context_of(connection: &Connection, message: i64) -> rusqlite::Result<Option<
             Ok(Context { message, session: row.get(0)?, ..Context::of(&figures) })
         })
         .optional()
-}
-
-/// A key of a kind, where nobody asks for its ids.
-fn any_key(kind: Kind) -> Key {
-    kind.key("xx_0", Some("msg_0"), Some("ses_0"), None).expect("these are ids")
 }
 
 /// Words as the index has them.

@@ -17,7 +17,7 @@ use super::column::{self, Column, write_object};
 use super::schema::Schema;
 use crate::check::Problem;
 use crate::home::{
-    Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Work,
+    Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Work, row_place,
 };
 use crate::query::SessionQuery;
 use crate::sqlite::{self, is_damage};
@@ -716,13 +716,8 @@ pub(super) fn text_of(value: ValueRef<'_>) -> String {
 /// Where a document is, for people.
 pub(super) fn place_of(key: &Key) -> String {
     match key {
-        Key::Project(id) => format!("project[{id}]"),
-        Key::Session(_, id) => format!("session[{id}]"),
-        Key::Message(_, id) => format!("message[{id}]"),
-        Key::Part(_, _, id) => format!("part[{id}]"),
-        Key::Todo(id) => format!("todo[{id}]"),
         Key::Diff(id) => format!("storage/session_diff/{id}.json"),
-        Key::Share(id) | Key::LegacyShare(id) => format!("session_share[{id}]"),
+        key => row_place(key),
     }
 }
 

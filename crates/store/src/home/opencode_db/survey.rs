@@ -17,6 +17,7 @@ use rusqlite::types::ValueRef;
 use super::OpencodeDb;
 use super::read::text_of;
 use crate::home::{Read, ReadError};
+use crate::platform::Stamp;
 use crate::query::SessionQuery;
 use crate::sqlite::{self, is_damage};
 use crate::sync::source::{Sighting, Source, Survey};
@@ -136,11 +137,8 @@ impl OpencodeDb {
     /// somebody last did, in milliseconds.
     pub(crate) fn stamp(&self) -> (Vec<u8>, i64) {
         let file = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        let stamps = [file.clone(), sqlite::log_of(&file)].map(|path| {
-            let metadata = std::fs::metadata(path).ok();
-            metadata.map(|metadata| crate::platform::Stamp::of_std(&metadata)).unwrap_or_default()
-        });
-        let written = stamps.iter().map(crate::platform::Stamp::written).max().unwrap_or(0);
-        (stamps.map(crate::platform::Stamp::to_bytes).concat(), written)
+        let stamps = [Stamp::at(&file), Stamp::at(&sqlite::log_of(&file))];
+        let written = stamps.iter().map(Stamp::written).max().unwrap_or(0);
+        (stamps.map(Stamp::to_bytes).concat(), written)
     }
 }
