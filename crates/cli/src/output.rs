@@ -4,9 +4,10 @@ use std::io::{self, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
 
 use annals::model::Document;
-use annals::model::json::{JsWriter, Style as JsonStyle};
+use annals::model::json::{JsWriter, Style as JsonStyle, ToJs};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
 
 /// Colours or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -108,25 +109,20 @@ impl Output {
 
     /// A machine-readable document, laid out as JavaScript would.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
-        let compact = serde_json::to_vec(value)?;
-        let document = Document::parse(compact).map_err(io::Error::other)?;
-        let mut text = JsWriter::document(JsonStyle::Pretty, &document);
+        let mut text = pretty(value, 0)?;
         text.push(b'\n');
         self.json_text(&text)
     }
 
     /// A machine-readable array, item by item: it may be long.
     pub(crate) fn json_array<T: Serialize>(&mut self, items: impl IntoIterator<Item = T>) -> io::Result<()> {
-        let mut writer = JsWriter::new(JsonStyle::Pretty, 0);
-        writer.begin(b'[');
+        let mut is_empty = true;
         for item in items {
-            let item = Document::parse(serde_json::to_vec(&item)?).map_err(io::Error::other)?;
-            writer.item(&item);
-            self.json_text(&writer.take())?;
+            self.write_all(if is_empty { b"[\n  " } else { b",\n  " })?;
+            self.json_text(&pretty(&item, 1)?)?;
+            is_empty = false;
         }
-        writer.end(b']');
-        self.json_text(&writer.take())?;
-        self.json_text(b"\n")
+        self.write_all(if is_empty { b"[]\n" } else { b"\n]\n" })
     }
 
     /// JSON text as it is. On a terminal the control characters that JSON may hold unescaped are escaped, which changes
@@ -209,4 +205,91 @@ fn start_pager() -> Option<Child> {
         command.env("LESS", "FRX");
     }
     command.spawn().ok()
+}
+
+/// A value as `JSON.stringify(value, null, 2)` writes it at some depth of a document.
+fn pretty(value: &impl Serialize, depth: usize) -> io::Result<Vec<u8>> {
+    let mut text = Vec::with_capacity(1024);
+    value.serialize(&mut Serializer::with_formatter(&mut text, JsFormatter { depth, is_empty: true }))?;
+    Ok(text)
+}
+
+/// The form of JavaScript, also where a value has parts that are JSON already.
+struct JsFormatter {
+    depth: usize,
+    /// Whether nothing was written yet of what was begun last.
+    is_empty: bool,
+}
+
+impl JsFormatter {
+    fn begin(&mut self, bracket: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+        self.depth += 1;
+        self.is_empty = true;
+        out.write_all(bracket)
+    }
+
+    fn end(&mut self, bracket: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+        self.depth -= 1;
+        if !self.is_empty {
+            self.new_line(out)?;
+        }
+        self.is_empty = false;
+        out.write_all(bracket)
+    }
+
+    fn begin_item(&mut self, is_first: bool, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+        if !is_first {
+            out.write_all(b",")?;
+        }
+        self.is_empty = false;
+        self.new_line(out)
+    }
+
+    fn new_line(&self, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+        out.write_all(b"\n")?;
+        (0..self.depth).try_for_each(|_| out.write_all(b"  "))
+    }
+}
+
+impl Formatter for JsFormatter {
+    fn write_f64<W: ?Sized + Write>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
+        let mut number = JsWriter::new(JsonStyle::Compact, 0);
+        number.number(value);
+        out.write_all(&number.finish())
+    }
+
+    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.begin(b"[", out)
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.end(b"]", out)
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.begin_item(first, out)
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.begin(b"{", out)
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.end(b"}", out)
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.begin_item(first, out)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b": ")
+    }
+
+    fn write_raw_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        let document = Document::parse(fragment.as_bytes().to_vec()).map_err(io::Error::other)?;
+        let mut writer = JsWriter::new(JsonStyle::Pretty, self.depth);
+        document.write_js(&mut writer);
+        out.write_all(&writer.finish())
+    }
 }

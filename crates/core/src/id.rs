@@ -7,6 +7,7 @@
 //! exactly, whoever made the ids, and across eras it is chronological.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// Milliseconds since the Unix epoch, as OpenCode stores all times. Lenses give none beyond ±8.64e15, the range of a
 /// JavaScript date, so that arithmetic on them does not overflow.
@@ -75,7 +76,7 @@ macro_rules! id_type {
     ($(#[$meta:meta])* $name:ident, $prefix:literal, $what:literal, $direction:ident) => {
         $(#[$meta])*
         #[derive(Clone, PartialEq, Eq, Hash)]
-        pub struct $name(Box<str>);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// The prefix of ids that OpenCode makes.
@@ -172,7 +173,7 @@ id_type! {
 
 /// The id of a project: a git root commit, `global`, or what older versions used.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ProjectId(Box<str>);
+pub struct ProjectId(Arc<str>);
 
 impl ProjectId {
     /// Checks the grammar: `^[0-9A-Za-z_-]{1,64}$`.
@@ -256,7 +257,7 @@ impl IdGenerator {
         PartId(self.next(PartId::PREFIX, PartId::DIRECTION, now, entropy))
     }
 
-    fn next(&mut self, prefix: &str, direction: Direction, now: Millis, entropy: Entropy) -> Box<str> {
+    fn next(&mut self, prefix: &str, direction: Direction, now: Millis, entropy: Entropy) -> Arc<str> {
         if now != self.last_millis {
             self.last_millis = now;
             self.counter = 0;
@@ -270,7 +271,7 @@ impl IdGenerator {
         } & FIELD_MASK;
         let mut id = format!("{prefix}_{field:012x}");
         id.extend(entropy.iter().map(|byte| char::from(BASE62[usize::from(byte % 62)])));
-        id.into_boxed_str()
+        id.into()
     }
 }
 

@@ -76,9 +76,9 @@ pub trait Read: Send + Sync {
         figures::read(self, session, want, visit)
     }
 
-    /// What a session amounts to, where the home has it at hand.
-    fn summary(&self, _session: &SessionRecord) -> Option<Result<SessionSummary, ReadError>> {
-        None
+    /// What each of these sessions amounts to, where the home has it at hand.
+    fn summaries(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
+        Ok(vec![None; sessions.len()])
     }
 
     /// The home's revisions, if it keeps any.

@@ -66,23 +66,32 @@ pub enum SessionState {
 /// Summarises sessions, several at a time. `progress` is called with each one that is done.
 pub fn summarize(
     home: &dyn Read,
-    records: Vec<SessionRecord>,
+    records: &[SessionRecord],
     progress: &(dyn Fn() + Sync),
 ) -> Result<Found<Vec<SessionSummary>>, ReadError> {
-    let summarize = |record: SessionRecord| {
-        let summary = match home.summary(&record) {
-            Some(summary) => summary.map(|summary| (summary, Vec::new())),
-            None => read(home, &record),
-        };
-        progress();
-        summary
-    };
-    let read: Result<Vec<_>, ReadError> =
-        parallel::run_as(home.work(), || records.into_par_iter().map(summarize).collect());
+    let known = home.summaries(&records.iter().collect::<Vec<_>>())?;
+    let unknown: Vec<&SessionRecord> =
+        records.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(record, _)| record).collect();
     let mut found: Found<Vec<SessionSummary>> = Found::default();
-    for (summary, mut quarantined) in read? {
-        found.value.push(summary);
-        found.quarantined.append(&mut quarantined);
+    let mut added_up = Vec::new();
+    if !unknown.is_empty() {
+        let summarize = |record: &SessionRecord| {
+            let summary = read(home, record);
+            progress();
+            summary
+        };
+        let read: Result<Vec<_>, ReadError> =
+            parallel::run_as(home.work(), || unknown.into_par_iter().map(summarize).collect());
+        added_up = read?;
+    }
+    let mut added_up = added_up.into_iter();
+    for known in known {
+        let summary = known.or_else(|| {
+            let (summary, mut quarantined) = added_up.next()?;
+            found.quarantined.append(&mut quarantined);
+            Some(summary)
+        });
+        found.value.extend(summary);
     }
     Ok(found)
 }

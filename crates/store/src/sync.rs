@@ -24,7 +24,8 @@ use crate::home::annals::Annals;
 use crate::home::annals::facts::Prepared;
 use crate::home::annals::revise::{Put, Revising};
 use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin, Text};
-use crate::home::annals::text_index::{Context, Entry, Indexing};
+use crate::home::annals::text_index::Indexing;
+use crate::home::annals::text_index::entry::{Context, Entry};
 use crate::home::{CommitError, Quarantined, ReadError, Reason};
 use crate::parallel;
 use crate::search::SearchError;
@@ -42,6 +43,8 @@ const SLACK: Millis = 2000;
 const COMMIT_BYTES: usize = 16 << 20;
 const COMMIT_SESSIONS: usize = 256;
 const COMMIT_AFTER: Duration = Duration::from_millis(500);
+/// So few sessions are looked at one after the other: threads would take longer to begin.
+const FEW: usize = 8;
 /// So much is handed to the writer at once, and so often before readers wait for it.
 const CHUNK_BYTES: usize = 512 << 10;
 const CHUNKS_AHEAD: usize = 16;
@@ -293,6 +296,9 @@ fn sync_home(
                 progress.step();
                 looked
             };
+            if jobs.len() <= FEW {
+                return jobs.iter().enumerate().map(look_at).collect();
+            }
             parallel::run_as(source.work(), || {
                 jobs.par_iter().enumerate().with_max_len(1).map(look_at).collect::<Vec<_>>()
             })
@@ -400,7 +406,7 @@ fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), ReadError> {
     // What was looked at in depth once is kept up to date in depth: only what was written since is read.
     let depth = job.known.as_ref().map_or(depth, |known| known.depth.max(depth));
     let looked = store.now();
-    let Some(record) = source.session(id)? else { return Ok(()) };
+    let Some(record) = source.sighted(&job.sighting)? else { return Ok(()) };
     let session = record.stored.document.lens::<Session<'_>>();
     let updated = session.time.and_then(|time| time.updated).unwrap_or(0);
     let standing = store.standing(id, home, updated)?;
@@ -553,9 +559,7 @@ impl Looking<'_> {
             };
         let context = self.context.as_ref();
         let text = |key: &Key, document: &_| match can_be_indexed {
-            true => {
-                Entry::of(key, document, context).map_or(Text::None, |entry| Text::Entry(Box::new(entry)))
-            }
+            true => Text::Known(Entry::of(key, document, context).map(Box::new)),
             false => Text::Unknown,
         };
         match self.comparing.document(key, document.clone(), converted, text)? {
@@ -692,7 +696,7 @@ fn write(
         let writing = store.write()?;
         let mut revising = Revising::new(&writing, store.now(), REASON, Some(home)).map_err(failed)?;
         let (mut n_bytes, mut n_sessions) = (0, 0);
-        let mut to_index = Vec::new();
+        let mut to_index = Some(Vec::new());
         let mut numbers = Vec::new();
         let began = Instant::now();
         loop {
@@ -754,10 +758,8 @@ fn write(
         }
         synced::refresh(&writing).map_err(failed)?;
         store.finish(writing)?;
-        if let (Some(indexing), Some(revision)) = (&mut *indexing, revision) {
-            for to_index in to_index {
-                indexing.add(to_index, revision)?;
-            }
+        if let (Some(indexing), Some(revision), Some(to_index)) = (&mut *indexing, revision, to_index) {
+            indexing.add(revision, to_index)?;
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use annals::home::SessionRecord;
-use annals::model::lens::Session;
+use annals::model::json::Node;
 use annals::query::SessionQuery;
 use annals::summary::{SessionState, SessionSummary, summarize};
 use annals::sync::Stage;
@@ -63,7 +63,7 @@ pub(crate) fn run(context: &Context, args: &ListArgs) -> CommandResult {
         records.truncate(args.limit.unwrap_or(usize::MAX));
     }
     let progress = context.progress(records.len(), "reading sessions");
-    let mut summaries = summarize(&home, records, &|| progress.advance())?;
+    let mut summaries = summarize(&home, &records, &|| progress.advance())?;
     drop(progress);
     quarantined.append(&mut summaries.quarantined);
     let mut sessions = summaries.value;
@@ -105,7 +105,8 @@ pub(crate) fn run(context: &Context, args: &ListArgs) -> CommandResult {
 pub(crate) fn children(records: &[SessionRecord]) -> HashMap<String, Vec<String>> {
     let mut children: HashMap<String, Vec<String>> = HashMap::new();
     for record in records {
-        if let Some(parent) = record.stored.document.lens::<Session<'_>>().parent_id {
+        let parent = record.stored.document.root().get("parentID").and_then(Node::as_text);
+        if let Some(parent) = parent {
             children.entry(parent.to_string()).or_default().push(record.id.to_string());
         }
     }

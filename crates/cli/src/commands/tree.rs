@@ -73,7 +73,7 @@ pub(crate) fn run(context: &Context, args: &TreeArgs) -> CommandResult {
     let records =
         found.value.iter().filter(|record| wanted.contains(record.id.as_str())).cloned().collect::<Vec<_>>();
     let progress = context.progress(records.len(), "reading sessions");
-    let mut summaries = summarize(&home as &dyn Read, records, &|| progress.advance())?;
+    let mut summaries = summarize(&home as &dyn Read, &records, &|| progress.advance())?;
     drop(progress);
     quarantined.append(&mut summaries.quarantined);
     let sessions: HashMap<String, SessionSummary> =

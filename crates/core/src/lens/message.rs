@@ -24,6 +24,11 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// The same, from a document of which nothing else is wanted.
+    pub fn created_in(root: Node<'_>) -> Option<Millis> {
+        root.get("time")?.get("created").and_then(Millis::look)
+    }
+
     /// The agent it was for or from. Before 1.0.154 assistants had only `mode`.
     pub fn agent(&self) -> Option<&Text<'a>> {
         match self {

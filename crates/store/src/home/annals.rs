@@ -74,6 +74,8 @@ pub struct Annals {
     clock: fn() -> Millis,
     /// Told of every commit of this process, so that subscribers need not ask.
     committed: (Mutex<()>, Condvar),
+    /// The text index, once it was searched.
+    open_index: Mutex<Option<text_index::OpenIndex>>,
 }
 
 /// A store could not be opened.
@@ -242,6 +244,7 @@ impl Annals {
             is_newer: schema > known,
             clock: crate::ids::now,
             committed: (Mutex::default(), Condvar::new()),
+            open_index: Mutex::default(),
         })
     }
 

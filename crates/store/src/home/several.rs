@@ -68,6 +68,9 @@ impl Read for Several<'_> {
     }
 
     fn sessions(&self, query: &SessionQuery) -> Result<Found<Vec<SessionRecord>>, ReadError> {
+        if let [only] = self.0[..] {
+            return only.sessions(query);
+        }
         let mut all: Found<Vec<SessionRecord>> = Found::default();
         let mut places: HashMap<SessionId, usize> = HashMap::new();
         for home in &self.0 {
@@ -164,8 +167,15 @@ impl Read for Several<'_> {
         }
     }
 
-    fn summary(&self, session: &SessionRecord) -> Option<Result<SessionSummary, ReadError>> {
-        self.home_of(session)?.summary(session)
+    fn summaries(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
+        if let [only] = self.0[..] {
+            return only.summaries(sessions);
+        }
+        let summary = |session: &&SessionRecord| match self.home_of(session) {
+            Some(home) => home.summaries(&[session]).map(|mut summaries| summaries.pop().flatten()),
+            None => Ok(None),
+        };
+        sessions.iter().map(summary).collect()
     }
 
     fn history(&self) -> Option<&dyn History> {

@@ -15,6 +15,11 @@ pub trait Source: Read {
     /// home as a whole shows that nothing was written to it.
     fn survey(&self) -> Result<Survey, ReadError>;
 
+    /// A session that was sighted. None if it is gone since.
+    fn sighted(&self, sighting: &Sighting) -> Result<Option<SessionRecord>, ReadError> {
+        self.session(&sighting.session)
+    }
+
     /// The messages of a session, with those documents left out that were not written since an instant. None where the
     /// home cannot tell.
     fn look_since(
@@ -59,6 +64,8 @@ pub struct Sighting {
     pub stamp: Vec<u8>,
     /// When it was last written to, as far as the evidence tells.
     pub written: Millis,
+    /// Whether it was sighted in one place only.
+    pub is_single: bool,
 }
 
 /// A message as a look found it.
@@ -82,9 +89,10 @@ pub struct Seen {
 
 impl Seen {
     fn of(record: MessageRecord) -> Option<Seen> {
-        let Key::Message(_, id) = record.stored.key.clone() else { return None };
-        let parts = record.parts.into_iter().filter_map(|part| match part.key.clone() {
-            Key::Part(_, _, id) => Some((id, Some(part))),
+        let Key::Message(_, id) = &record.stored.key else { return None };
+        let id = id.clone();
+        let parts = record.parts.into_iter().filter_map(|part| match &part.key {
+            Key::Part(_, _, id) => Some((id.clone(), Some(part))),
             _ => None,
         });
         Some(Seen {

@@ -38,7 +38,7 @@ fn what_is_committed_is_read_back_by_another_process() {
     let store = Annals::open(&directory.path().join("annals.db")).unwrap();
     assert_eq!(export(&store, sample.session.as_str()), before);
     let record = session(&store, sample.session.as_str());
-    let summary = store.summary(&record).unwrap().unwrap();
+    let summary = store.summaries(&[&record]).unwrap().remove(0).unwrap();
     assert_eq!((summary.messages, summary.parts), (2, 2));
     assert_eq!(summary.models, ["lab/lab-large"]);
     assert!((summary.usage.cost - 0.0123).abs() < 1e-9);
@@ -87,14 +87,14 @@ fn what_is_deleted_stays_in_history_and_can_come_back() {
     let receipt = store.commit(transaction).unwrap();
     assert_eq!((receipt.written, receipt.deleted), (0, 2));
     assert_eq!(messages(&store, &record).0.len(), 1);
-    assert_eq!(store.summary(&record).unwrap().unwrap().parts, 1);
+    assert_eq!(store.summaries(&[&record]).unwrap().remove(0).unwrap().parts, 1);
 
     let then = store.at(At::Revision(first)).unwrap().unwrap();
     assert_eq!(export(&*then, sample.session.as_str()), before);
     let restore = history::restore(&store, &*then, &sample.session, "bring it back".to_owned()).unwrap();
     store.commit(restore).unwrap();
     assert_eq!(export(&store, sample.session.as_str()), before);
-    assert_eq!(store.summary(&record).unwrap().unwrap().parts, 2);
+    assert_eq!(store.summaries(&[&record]).unwrap().remove(0).unwrap().parts, 2);
 }
 
 #[test]

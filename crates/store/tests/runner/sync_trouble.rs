@@ -160,7 +160,7 @@ fn parts_follow_also_when_only_numbers_are_asked_for() {
     let n_parts = |store: &Annals| {
         let record = session(store, sample.session.as_str());
         (
-            store.summary(&record).unwrap().unwrap().parts,
+            store.summaries(&[&record]).unwrap().remove(0).unwrap().parts,
             messages(store, &record).0.iter().map(|m| m.parts.len()).sum(),
         )
     };

@@ -23,6 +23,8 @@ pub(super) const PRUNED: i64 = -1;
 const LEVEL: i32 = 1;
 /// Shorter texts stay as they are: there is little to gain, and people can read them in the SQLite shell.
 const SHORT: usize = 192;
+/// A larger buffer is not kept for the next document.
+const MAX_BUFFER: usize = 1 << 20;
 /// No document is longer, so nothing that claims to be is unpacked.
 const LONGEST: usize = annals_core::json::Tape::MAX_BYTES;
 
@@ -150,14 +152,22 @@ pub(super) fn document(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<D
 fn compress(text: &[u8]) -> Option<Vec<u8>> {
     static PREPARED: OnceLock<EncoderDictionary<'static>> = OnceLock::new();
     thread_local! {
-        static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+        static COMPRESSOR: RefCell<(Option<Compressor<'static>>, Vec<u8>)> = const { RefCell::new((None, Vec::new())) };
     }
-    COMPRESSOR.with_borrow_mut(|compressor| {
+    COMPRESSOR.with_borrow_mut(|(compressor, buffer)| {
         if compressor.is_none() {
             let prepared = PREPARED.get_or_init(|| EncoderDictionary::copy(DICTIONARY_BYTES, LEVEL));
             *compressor = Compressor::with_prepared_dictionary(prepared).ok();
         }
-        compressor.as_mut()?.compress(text).ok()
+        // Room for the worst case, of which a part is used, is not carried around with what waits to be stored.
+        buffer.clear();
+        buffer.reserve(zstd::zstd_safe::compress_bound(text.len()));
+        compressor.as_mut()?.compress_to_buffer(text, buffer).ok()?;
+        let compressed = buffer.as_slice().to_vec();
+        if buffer.capacity() > MAX_BUFFER {
+            *buffer = Vec::new();
+        }
+        Some(compressed)
     })
 }
 

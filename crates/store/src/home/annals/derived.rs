@@ -14,17 +14,18 @@ use crate::home::{CommitError, SessionRecord, Want, row_place};
 use crate::summary::{SessionState, SessionSummary};
 
 /// The numbers of a session, added up now if something has changed since they last were.
+/// None if there is no such session.
 pub(super) fn summary(
     connection: &Connection,
-    n: i64,
     record: &SessionRecord,
 ) -> rusqlite::Result<Option<SessionSummary>> {
     let stored = connection
         .prepare_cached(
             "SELECT messages, parts, cost, input, output, reasoning, cache_read, cache_write, models, agents, \
-             state, directory FROM session WHERE n = ?1 AND (NOT stale OR brief)",
+             state, directory FROM session WHERE n = (SELECT n FROM document WHERE owner = 0 AND kind = 2 AND id = ?1) \
+             AND (NOT stale OR brief)",
         )?
-        .query_row([n], |row| {
+        .query_row([record.id.as_str()], |row| {
             let mut summary = SessionSummary::of_document(record);
             summary.messages = row.get(0)?;
             summary.parts = row.get(1)?;
@@ -47,7 +48,10 @@ pub(super) fn summary(
         .optional()?;
     match stored {
         Some(summary) => Ok(Some(summary)),
-        None => add_up(connection, n, record).map(Some),
+        None => match read::number(connection, 0, Kind::Session, record.id.as_str())? {
+            Some(n) => add_up(connection, n, record).map(Some),
+            None => Ok(None),
+        },
     }
 }
 

@@ -24,7 +24,7 @@ use super::Annals;
 use super::codec;
 use super::kind::Kind;
 use super::read::{Placed, number, placed};
-use super::text_index::Fields;
+use super::text_index::entry::{MADE, NUMBER, PROPERTY, SESSION, TEXT, WEIGHT};
 use crate::home::{Read, ReadError};
 use crate::parallel;
 use crate::query::SessionQuery;
@@ -81,27 +81,24 @@ impl Annals {
         query: &Query,
         sessions: Option<HashSet<u64>>,
     ) -> Result<Hits, SearchError> {
-        let (text_index, unindexed) = self.text_index()?;
-        let fields = text_index.fields;
+        let (searcher, unindexed) = self.search_index()?;
         let failed =
             |what: String| SearchError::Index { path: self.index_path().display().to_string(), what };
-        let mut clauses = vec![(Occur::Must, translate(query, &fields)?)];
+        let mut clauses = vec![(Occur::Must, translate(query)?)];
         for filter in &request.filters {
-            clauses.push((Occur::Must, property(filter, &fields)?));
+            clauses.push((Occur::Must, property(filter)?));
         }
         let query_for_index: Box<dyn IndexQuery> = match clauses.len() {
             1 => clauses.remove(0).1,
             _ => Box::new(BooleanQuery::new(clauses)),
         };
-        let reader = text_index.index.reader().map_err(|error| failed(error.to_string()))?;
-        let searcher = reader.searcher();
         let (since, until) = (request.since.unwrap_or(Millis::MIN), request.until.unwrap_or(Millis::MAX));
         let sessions = sessions.map(Arc::new);
         let now = request.now;
         let ranked = TopDocs::with_limit(request.limit.max(1)).and_offset(request.offset).tweak_score(
             move |segment: &SegmentReader| {
-                let made = segment.fast_fields().i64("made").ok();
-                let weight = segment.fast_fields().u64("weight").ok();
+                let made = segment.fast_fields().i64(MADE).ok();
+                let weight = segment.fast_fields().u64(WEIGHT).ok();
                 move |document: DocId, score: Score| {
                     let weight = weight.as_ref().and_then(|column| column.first(document)).unwrap_or(5);
                     let made = made.as_ref().and_then(|column| column.first(document)).unwrap_or(0);
@@ -118,8 +115,8 @@ impl Annals {
             request.since.is_some() || request.until.is_some() || !request.sessions.admits_all();
         let (total, found) = match is_narrowed {
             true => {
-                let collector = FilterCollector::new("made".to_owned(), in_time, (Count, ranked));
-                let collector = FilterCollector::new("session".to_owned(), in_sessions, collector);
+                let collector = FilterCollector::new(MADE.to_owned(), in_time, (Count, ranked));
+                let collector = FilterCollector::new(SESSION.to_owned(), in_sessions, collector);
                 searcher.search(&*query_for_index, &collector)
             }
             false => searcher.search(&*query_for_index, &(Count, ranked)),
@@ -132,7 +129,7 @@ impl Annals {
         let terms = query.highlights();
         let mut hits = Vec::new();
         for (score, address) in found {
-            let column = searcher.segment_reader(address.segment_ord).fast_fields().u64("n");
+            let column = searcher.segment_reader(address.segment_ord).fast_fields().u64(NUMBER);
             let n = column.ok().and_then(|column| column.first(address.doc_id));
             let Some(n) = n.and_then(|n| i64::try_from(n).ok()) else { continue };
             let located = self.read(|connection| locate(connection, n))?;
@@ -254,47 +251,47 @@ fn pattern(text: &str, ignore_case: bool) -> Result<Regex, SearchError> {
 }
 
 /// A query in the terms of the index.
-fn translate(query: &Query, fields: &Fields) -> Result<Box<dyn IndexQuery>, SearchError> {
+fn translate(query: &Query) -> Result<Box<dyn IndexQuery>, SearchError> {
     Ok(match query {
         Query::All(items) => {
             let mut clauses = Vec::new();
             for item in items {
                 clauses.push(match item {
-                    Query::Not(excluded) => (Occur::MustNot, translate(excluded, fields)?),
-                    item => (Occur::Must, translate(item, fields)?),
+                    Query::Not(excluded) => (Occur::MustNot, translate(excluded)?),
+                    item => (Occur::Must, translate(item)?),
                 });
             }
             Box::new(BooleanQuery::new(clauses))
         }
         Query::Any(items) => {
-            let clauses: Result<Vec<_>, _> = items.iter().map(|item| translate(item, fields)).collect();
+            let clauses: Result<Vec<_>, _> = items.iter().map(translate).collect();
             Box::new(BooleanQuery::new(clauses?.into_iter().map(|clause| (Occur::Should, clause)).collect()))
         }
         Query::Not(excluded) => Box::new(BooleanQuery::new(vec![
             (Occur::Must, Box::new(AllQuery) as Box<dyn IndexQuery>),
-            (Occur::MustNot, translate(excluded, fields)?),
+            (Occur::MustNot, translate(excluded)?),
         ])),
-        Query::Words(words) => any_of(words, fields),
-        Query::Filter(filter) => property(filter, fields)?,
+        Query::Words(words) => any_of(words),
+        Query::Filter(filter) => property(filter)?,
     })
 }
 
-fn any_of(words: &Words, fields: &Fields) -> Box<dyn IndexQuery> {
-    let mut ways: Vec<Box<dyn IndexQuery>> = words.matches().iter().map(|way| one_way(way, fields)).collect();
+fn any_of(words: &Words) -> Box<dyn IndexQuery> {
+    let mut ways: Vec<Box<dyn IndexQuery>> = words.matches().iter().map(one_way).collect();
     match ways.len() {
         1 => ways.remove(0),
         _ => Box::new(BooleanQuery::new(ways.into_iter().map(|way| (Occur::Should, way)).collect())),
     }
 }
 
-fn one_way(way: &Match, fields: &Fields) -> Box<dyn IndexQuery> {
-    let term = |text: &str| Term::from_field_text(fields.text, text);
+fn one_way(way: &Match) -> Box<dyn IndexQuery> {
+    let term = |text: &str| Term::from_field_text(TEXT, text);
     match way {
         Match::Term(word) => Box::new(TermQuery::new(term(word), IndexRecordOption::WithFreqs)),
         Match::Phrase(words) => Box::new(PhraseQuery::new(words.iter().map(|word| term(word)).collect())),
         Match::Prefix(beginning) => {
             let pattern = format!("{}.*", regex::escape(beginning));
-            match RegexQuery::from_pattern(&pattern, fields.text) {
+            match RegexQuery::from_pattern(&pattern, TEXT) {
                 Ok(query) => Box::new(query),
                 Err(_) => Box::new(TermQuery::new(term(beginning), IndexRecordOption::WithFreqs)),
             }
@@ -308,7 +305,7 @@ fn one_way(way: &Match, fields: &Fields) -> Box<dyn IndexQuery> {
 }
 
 /// A property in the terms of the index.
-fn property(filter: &Filter, fields: &Fields) -> Result<Box<dyn IndexQuery>, SearchError> {
+fn property(filter: &Filter) -> Result<Box<dyn IndexQuery>, SearchError> {
     let name = filter.field.name();
     let value = filter.value.to_lowercase();
     if is_about_session(filter.field) {
@@ -317,12 +314,12 @@ fn property(filter: &Filter, fields: &Fields) -> Result<Box<dyn IndexQuery>, Sea
     // A piece of a model's name is enough; there are few of them.
     if filter.field == Field::Model {
         let pattern = format!("model:.*{}.*", regex::escape(&value));
-        return match RegexQuery::from_pattern(&pattern, fields.property) {
+        return match RegexQuery::from_pattern(&pattern, PROPERTY) {
             Ok(query) => Ok(Box::new(query)),
             Err(error) => Err(SearchError::Pattern(error.to_string())),
         };
     }
-    let term = Term::from_field_text(fields.property, &format!("{name}:{value}"));
+    let term = Term::from_field_text(PROPERTY, &format!("{name}:{value}"));
     Ok(Box::new(TermQuery::new(term, IndexRecordOption::Basic)))
 }
 

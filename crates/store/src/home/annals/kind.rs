@@ -51,6 +51,11 @@ impl Kind {
         .find(|kind| kind.number() == number)
     }
 
+    /// Whether documents of this kind are in the text index.
+    pub(super) fn has_text(self) -> bool {
+        matches!(self, Kind::Session | Kind::Message | Kind::Part)
+    }
+
     /// A key of this kind, where nobody asks for its ids.
     pub(super) fn any_key(self) -> Key {
         self.key("xx_0", Some("msg_0"), Some("ses_0"), None).expect("these are ids")

@@ -141,20 +141,49 @@ impl<'s> View<'s> {
             Ok(None) => return Ok(Ok(None)),
             Err(problem) => return Ok(Err(problem)),
         };
-        let Key::Session(project, session) = stored.key.clone() else { return Ok(Ok(None)) };
-        let mut statement = connection.prepare_cached(
-            "SELECT h.url, o.gone FROM origin o JOIN home h ON h.n = o.home WHERE o.session = ?1 \
-             ORDER BY o.gone IS NOT NULL, o.updated DESC, h.n",
-        )?;
-        let homes: Vec<(String, Option<Millis>)> = statement
-            .query_map([n], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<rusqlite::Result<_>>()?;
+        let homes = origins(connection, Some(n))?.remove(&n).unwrap_or_default();
+        Ok(Ok(self.record(stored, homes)))
+    }
+
+    /// A session with the homes it comes from.
+    fn record(&self, stored: Stored, homes: Vec<Origin>) -> Option<SessionRecord> {
+        let Key::Session(project, id) = stored.key.clone() else { return None };
         let gone = homes.iter().map(|(_, gone)| *gone).min().flatten();
         let mut origins: Vec<String> = homes.into_iter().map(|(url, _)| url).collect();
         if origins.is_empty() {
             origins.push(self.store.shown());
         }
-        Ok(Ok(Some(SessionRecord { id: session, project, stored, origins, gone })))
+        Some(SessionRecord { id, project, stored, origins, gone })
+    }
+
+    /// Every session as it is now.
+    fn latest_sessions(
+        &self,
+        connection: &Connection,
+        query: &SessionQuery,
+    ) -> rusqlite::Result<Found<Vec<SessionRecord>>> {
+        let mut origins = origins(connection, None)?;
+        let mut records: Vec<(i64, SessionRecord)> = Vec::new();
+        let mut quarantined = Vec::new();
+        states_below(connection, 0, Kind::Session, |below, state| {
+            let Some(key) = Kind::Session.key(below.id, None, None, state.project.as_deref()) else { return };
+            let place = row_place(&key);
+            let document = match below.is_it {
+                true => state.document(&place),
+                false => Err(misled(place.clone())),
+            };
+            match document {
+                Ok(Some(document)) => {
+                    let homes = origins.remove(&below.n).unwrap_or_default();
+                    let record = self.record(Stored { key, document, place }, homes);
+                    let admitted = record.filter(|record| query.admits(record));
+                    records.extend(admitted.map(|record| (below.era, record)));
+                }
+                Ok(None) => {}
+                Err(problem) => quarantined.push(problem.of_session(key.session())),
+            }
+        })?;
+        Ok(Found { value: in_order(records), quarantined })
     }
 
     /// Adds to a message its parts, as far as they are wanted.
@@ -172,7 +201,8 @@ impl<'s> View<'s> {
             return Ok(());
         }
         let place = |part: &str| Kind::Part.key(part, Some(message.as_str()), Some(session.as_str()), None);
-        let mut take = |part: &str, state: StateRow, is_it: bool| {
+        let mut parts = Vec::new();
+        let mut take = |part: &str, era: i64, state: StateRow, is_it: bool| {
             if state.hash.is_none() && is_it {
                 return;
             }
@@ -186,36 +216,27 @@ impl<'s> View<'s> {
                 return record.quarantined.push(misled(place).of(session));
             }
             match state.document(&place) {
-                Ok(Some(document)) => record.parts.push(Stored { key, document, place }),
+                Ok(Some(document)) => parts.push((era, Stored { key, document, place })),
                 Ok(None) => {}
                 Err(problem) => record.quarantined.push(problem.of(session)),
             }
         };
         if self.at.is_none() {
-            // What is asked for is held against the row that the index leads to: one that is not in order finds anything.
-            let sql = format!(
-                "SELECT i.id, (x.owner, x.kind, x.id) IS (?1, ?2, i.id), {STATE} \
-                 FROM document i LEFT JOIN document x ON x.n = i.n WHERE i.owner = ?1 AND i.kind = ?2 \
-                 ORDER BY i.era, i.id"
-            );
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut rows = statement.query((n, Kind::Part.number()))?;
-            while let Some(row) = rows.next()? {
-                let id: String = row.get(0)?;
-                let is_it: bool = row.get(1)?;
-                take(&id, StateRow::read(row, 2)?, is_it);
-            }
-            return Ok(());
-        }
-        for (part, id) in below(connection, n, Kind::Part)? {
-            if let Some(state) = self.state(connection, part)? {
-                let is_it = match place(&id) {
-                    Some(key) => is_of(connection, part, &key)?,
-                    None => false,
-                };
-                take(&id, state, is_it);
+            states_below(connection, n, Kind::Part, |below, state| {
+                take(below.id, below.era, state, below.is_it);
+            })?;
+        } else {
+            for (part, id) in below(connection, n, Kind::Part)? {
+                if let Some(state) = self.state(connection, part)? {
+                    let is_it = match place(&id) {
+                        Some(key) => is_of(connection, part, &key)?,
+                        None => false,
+                    };
+                    take(&id, 0, state, is_it);
+                }
             }
         }
+        record.parts = in_order(parts);
         Ok(())
     }
 
@@ -264,6 +285,9 @@ impl Read for View<'_> {
 
     fn sessions(&self, query: &SessionQuery) -> Result<Found<Vec<SessionRecord>>, ReadError> {
         let mut found: Found<Vec<SessionRecord>> = self.store.read(|connection| {
+            if self.at.is_none() {
+                return self.latest_sessions(connection, query);
+            }
             let mut found: Found<Vec<SessionRecord>> = Found::default();
             for (n, id) in below(connection, 0, Kind::Session)? {
                 match self.session_record(connection, n, &id)? {
@@ -315,7 +339,7 @@ impl Read for View<'_> {
                     }
                     match self.stored(connection, *n, key)? {
                         Ok(Some(stored)) => {
-                            let created = stored.document.lens::<Message<'_>>().created();
+                            let created = Message::created_in(stored.document.root());
                             let made = created.or_else(|| session.created()).unwrap_or(0);
                             let mut record = MessageRecord {
                                 stored,
@@ -442,15 +466,12 @@ impl Read for View<'_> {
         self.quarantine(Some(&session.id))
     }
 
-    fn summary(&self, session: &SessionRecord) -> Option<Result<SessionSummary, ReadError>> {
+    fn summaries(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
         if self.at.is_some() {
-            return None;
+            return Ok(vec![None; sessions.len()]);
         }
-        let read = self.store.read(|connection| {
-            let Some(n) = number(connection, 0, Kind::Session, session.id.as_str())? else { return Ok(None) };
-            derived::summary(connection, n, session)
-        });
-        read.transpose()
+        self.store
+            .read(|connection| sessions.iter().map(|session| derived::summary(connection, session)).collect())
     }
 
     fn history(&self) -> Option<&dyn History> {
@@ -513,8 +534,8 @@ impl Read for Annals {
         View::now(self).figures(session, want, visit)
     }
 
-    fn summary(&self, session: &SessionRecord) -> Option<Result<SessionSummary, ReadError>> {
-        View::now(self).summary(session)
+    fn summaries(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
+        View::now(self).summaries(sessions)
     }
 
     fn history(&self) -> Option<&dyn History> {
@@ -601,14 +622,67 @@ pub(super) fn below(connection: &Connection, owner: i64, kind: Kind) -> rusqlite
     let mut statement = connection
         .prepare_cached("SELECT n, id, era FROM document WHERE owner = ?1 AND kind = ?2 ORDER BY id")?;
     let rows = statement.query_map((owner, kind.number()), |row| {
-        Ok((row.get::<_, i64>(2)?, row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+        Ok((row.get::<_, i64>(2)?, (row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))
     })?;
-    let mut found: Vec<(i64, i64, String)> = rows.collect::<rusqlite::Result<_>>()?;
+    let found: Vec<(i64, (i64, String))> = rows.collect::<rusqlite::Result<_>>()?;
+    Ok(in_order(found))
+}
+
+/// What was found in the order of ids, in the order of the conversation: by era first.
+fn in_order<T>(mut found: Vec<(i64, T)>) -> Vec<T> {
     // Sessions on both sides of the moment at which ids start over are rare.
-    if !found.is_sorted_by_key(|(era, _, _)| *era) {
-        found.sort_by_key(|(era, _, _)| *era);
+    if !found.is_sorted_by_key(|(era, _)| *era) {
+        found.sort_by_key(|(era, _)| *era);
     }
-    Ok(found.into_iter().map(|(_, n, id)| (n, id)).collect())
+    found.into_iter().map(|(_, found)| found).collect()
+}
+
+/// A document that the index has below something.
+struct Below<'r> {
+    n: i64,
+    id: &'r str,
+    era: i64,
+    /// Whether the index leads to the row of this document. One that is not in order leads to any.
+    is_it: bool,
+}
+
+/// Visits everything of a kind that stands below something in its latest state, in the order of ids.
+fn states_below(
+    connection: &Connection,
+    owner: i64,
+    kind: Kind,
+    mut visit: impl FnMut(&Below<'_>, StateRow),
+) -> rusqlite::Result<()> {
+    // Sorted by era as well, whole documents would go through SQLite's sorter.
+    let sql = format!(
+        "SELECT i.n, i.id, i.era, (x.owner, x.kind, x.id) IS (?1, ?2, i.id), {STATE} \
+         FROM document i LEFT JOIN document x ON x.n = i.n WHERE i.owner = ?1 AND i.kind = ?2 ORDER BY i.id"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query((owner, kind.number()))?;
+    while let Some(row) = rows.next()? {
+        let below =
+            Below { n: row.get(0)?, id: row.get_ref(1)?.as_str()?, era: row.get(2)?, is_it: row.get(3)? };
+        visit(&below, StateRow::read(row, 4)?);
+    }
+    Ok(())
+}
+
+/// A home that a session comes from, and when it was found missing there.
+type Origin = (String, Option<Millis>);
+
+/// The homes of a session, or of all, the one to be named first first.
+fn origins(connection: &Connection, session: Option<i64>) -> rusqlite::Result<HashMap<i64, Vec<Origin>>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT o.session, h.url, o.gone FROM origin o JOIN home h ON h.n = o.home \
+         WHERE o.session BETWEEN ?1 AND ?2 ORDER BY o.session, o.gone IS NOT NULL, o.updated DESC, h.n",
+    )?;
+    let mut rows = statement.query((session.unwrap_or(i64::MIN), session.unwrap_or(i64::MAX)))?;
+    let mut origins: HashMap<i64, Vec<Origin>> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        origins.entry(row.get(0)?).or_default().push((row.get(1)?, row.get(2)?));
+    }
+    Ok(origins)
 }
 
 /// The messages of a session in the order of the conversation.

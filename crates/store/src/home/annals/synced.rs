@@ -14,7 +14,7 @@ use super::facts::Prepared;
 use super::kind::Kind;
 use super::read::{below, number};
 use super::revise::{Put, Revising, State, state};
-use super::text_index::Entry;
+use super::text_index::entry::Entry;
 use crate::home::{Quarantined, ReadError};
 use crate::summary::SessionSummary;
 
@@ -93,28 +93,32 @@ impl Annals {
     /// Everything known of the sessions of a home.
     pub(crate) fn origins(&self, home: i64) -> Result<HashMap<SessionId, Origin>, ReadError> {
         self.read(|connection| {
+            // The index has the ids; the rows of the sessions are all over the file.
+            let ids: HashMap<i64, String> = below(connection, 0, Kind::Session)?.into_iter().collect();
             let mut statement = connection.prepare_cached(
-                "SELECT d.id, o.session, o.updated, o.stamp, o.looked, o.settled, o.stage, o.events, o.gone IS NOT NULL \
-                 FROM origin o JOIN document d ON d.n = o.session WHERE o.home = ?1",
+                "SELECT session, updated, stamp, looked, settled, stage, events, gone IS NOT NULL \
+                 FROM origin WHERE home = ?1",
             )?;
-            let mut unreadable =
-                connection.prepare_cached("SELECT DISTINCT session FROM quarantine WHERE home = ?1 AND session NOTNULL")?;
+            let mut unreadable = connection.prepare_cached(
+                "SELECT DISTINCT session FROM quarantine WHERE home = ?1 AND session NOTNULL",
+            )?;
             let unreadable: HashSet<String> =
                 unreadable.query_map([home], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
             let mut rows = statement.query([home])?;
             let mut origins = HashMap::new();
             while let Some(row) = rows.next()? {
-                let Ok(id) = SessionId::parse(row.get_ref(0)?.as_str()?) else { continue };
-                let depth = if row.get::<_, i64>(6)? >= 2 { Depth::Parts } else { Depth::Messages };
+                let session: i64 = row.get(0)?;
+                let Some(Ok(id)) = ids.get(&session).map(|id| SessionId::parse(id)) else { continue };
+                let depth = if row.get::<_, i64>(5)? >= 2 { Depth::Parts } else { Depth::Messages };
                 let origin = Origin {
-                    session: row.get(1)?,
-                    updated: row.get(2)?,
-                    stamp: row.get::<_, Option<_>>(3)?.unwrap_or_default(),
-                    looked: row.get(4)?,
-                    settled: row.get(5)?,
+                    session,
+                    updated: row.get(1)?,
+                    stamp: row.get::<_, Option<_>>(2)?.unwrap_or_default(),
+                    looked: row.get(3)?,
+                    settled: row.get(4)?,
                     depth,
-                    events: row.get(7)?,
-                    is_gone: row.get(8)?,
+                    events: row.get(6)?,
+                    is_gone: row.get(7)?,
                     has_unreadable: unreadable.contains(id.as_str()),
                 };
                 origins.insert(id, origin);
@@ -547,12 +551,13 @@ pub(crate) fn note_events(
         .map(drop)
 }
 
-/// Something for the text index.
+/// What the text index is to know of what was committed.
 #[derive(Debug)]
 pub(crate) struct ToIndex {
     pub(crate) n: i64,
     pub(crate) session: i64,
-    pub(crate) text: Text,
+    /// Nothing where there is nothing to be found in it.
+    pub(crate) text: Option<Box<Entry>>,
 }
 
 /// What the text index is to know of a document.
@@ -560,34 +565,35 @@ pub(crate) struct ToIndex {
 pub(crate) enum Text {
     /// That is found out later.
     Unknown,
-    /// Nothing.
-    None,
-    /// This.
-    Entry(Box<Entry>),
+    Known(Option<Box<Entry>>),
 }
 
-/// Makes the changes that a look found.
+/// Makes a change that a look found. `to_index` is none as soon as something was changed of which the text index is to find
+/// out by itself.
 pub(crate) fn apply(
     connection: &Connection,
     revising: &mut Revising<'_>,
     home: i64,
     updated: Millis,
     finding: Finding,
-    to_index: &mut Vec<ToIndex>,
+    to_index: &mut Option<Vec<ToIndex>>,
 ) -> rusqlite::Result<bool> {
     match finding {
-        Finding::Put(key, document, prepared, text) => match revising.put(&key, &prepared, &document)? {
-            Put::Written(n) => {
-                if !matches!(text, Text::Unknown)
-                    && let Some(session) = key.session()
-                {
+        Finding::Put(key, document, prepared, text) => {
+            let Put::Written(n) = revising.put(&key, &prepared, &document)? else { return Ok(false) };
+            match (text, key.session(), &mut *to_index) {
+                _ if !Kind::of(&key).has_text() => {}
+                (Text::Known(text), Some(session), Some(to_index)) => {
                     to_index.push(ToIndex { n, session: revising.session(session)?, text });
                 }
-                Ok(true)
+                _ => *to_index = None,
             }
-            Put::Unchanged => Ok(false),
-        },
-        Finding::Delete(key) => revising.delete(&key),
+            Ok(true)
+        }
+        Finding::Delete(key) => {
+            *to_index = None;
+            revising.delete(&key)
+        }
         Finding::Same(key, hash) => {
             if let Some(state) = revising.state(&key)? {
                 connection
@@ -599,6 +605,7 @@ pub(crate) fn apply(
             Ok(false)
         }
         Finding::Older(key, prepared) => {
+            *to_index = None;
             let mut earlier =
                 Revising::of_the_past(connection, updated, "an older state in another home", home);
             earlier.put_past(&key, Some(&prepared))?;

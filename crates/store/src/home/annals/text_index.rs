@@ -1,66 +1,52 @@
 //! The text index: a directory beside the store, made of its documents by tantivy. It says which revision it has reached,
 //! so it can lag, be lost or be thrown away without harm.
 
-use std::collections::HashMap;
+pub(crate) mod entry;
+mod numbered;
+mod words;
+
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 
-use annals_core::id::Millis;
-use annals_core::lens::{Message, Session};
-use annals_core::search::text::{Weight, searchable, weight};
-use annals_core::search::token::Tokens;
-use annals_core::{Document, Key};
 use rayon::prelude::*;
-use rusqlite::{Connection, OptionalExtension};
 use tantivy::indexer::LogMergePolicy;
-use tantivy::schema::{
-    FAST, Field, INDEXED, IndexRecordOption, NumericOptions, Schema, TextFieldIndexing, TextOptions,
-};
-use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
-use tantivy::{Index, IndexWriter, TantivyDocument, Term};
+use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, Searcher};
 
 use super::Annals;
-use super::codec;
-use super::kind::Kind;
-use super::synced::{Text, ToIndex};
-use crate::figures::{Figures, Role};
+use super::synced::ToIndex;
 use crate::home::ReadError;
 use crate::search::{Indexed, SearchError};
 use crate::{parallel, platform};
+use entry::{Entry, NUMBER, TOKENIZER, entry, schema};
+use numbered::Numbered;
+use words::{Backlog, Words};
 
 /// Changes whenever an index that was made before cannot be used any more.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// What tantivy may use for what is not yet on the disk.
-const MEMORY: usize = 48 << 20;
+const MEMORY: usize = 64 << 20;
+/// So many threads share that; with less than 16 MB each they would write many small files.
+const MAX_THREADS: usize = 4;
 /// So many documents are read at once by each thread.
 const BATCH: usize = 256;
-/// So many bytes of text are given to tantivy before it is waited for.
-const MAX_AHEAD: usize = 24 << 20;
-/// The name under which the tokenizer is known to tantivy.
-const TOKENIZER: &str = "annals";
-
-/// The fields of the index.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Fields {
-    /// The number of the document.
-    pub(super) n: Field,
-    /// The number of its session.
-    pub(super) session: Field,
-    /// When its message was made.
-    pub(super) made: Field,
-    /// How much a hit in it counts.
-    pub(super) weight: Field,
-    /// Its properties, `role:user` and such.
-    pub(super) property: Field,
-    pub(super) text: Field,
-}
 
 /// The text index of a store.
 #[derive(Debug)]
 pub(super) struct TextIndex {
-    pub(super) index: Index,
-    pub(super) fields: Fields,
+    index: Index,
     path: PathBuf,
+    backlog: Arc<Backlog>,
+}
+
+/// The text index as it was when it was last written, kept open for the next search.
+#[derive(Debug)]
+pub(super) struct OpenIndex {
+    searcher: Searcher,
+    reached: Reached,
+    /// Of the file that tantivy puts in place of the last when it commits.
+    stamp: platform::Stamp,
 }
 
 /// Where an index is, and of what.
@@ -83,20 +69,19 @@ impl TextIndex {
         }
         let _ = std::fs::remove_dir_all(&path);
         platform::create_private_directory(&path).map_err(|error| failed(error.to_string()))?;
-        let (schema, _) = schema();
-        Index::create_in_dir(&path, schema).map_err(|error| failed(error.to_string()))?;
+        Index::create_in_dir(&path, schema()).map_err(|error| failed(error.to_string()))?;
         TextIndex::existing(&path).ok_or_else(|| failed("it was just made and cannot be opened".to_owned()))
     }
 
     /// The index at a path, if it is one.
     fn existing(path: &Path) -> Option<TextIndex> {
         let index = Index::open_in_dir(path).ok()?;
-        let (expected, fields) = schema();
-        if index.schema() != expected {
+        if index.schema() != schema() {
             return None;
         }
-        index.tokenizers().register(TOKENIZER, Words::default());
-        Some(TextIndex { index, fields, path: path.to_owned() })
+        let backlog = Arc::<Backlog>::default();
+        index.tokenizers().register(TOKENIZER, Words::new(backlog.clone()));
+        Some(TextIndex { index, path: path.to_owned(), backlog })
     }
 
     /// How far it has got. None for an index that was only just made, or by another version.
@@ -113,27 +98,6 @@ impl TextIndex {
     }
 }
 
-fn schema() -> (Schema, Fields) {
-    let mut schema = Schema::builder();
-    let text = TextFieldIndexing::default()
-        .set_tokenizer(TOKENIZER)
-        .set_fieldnorms(true)
-        .set_index_option(IndexRecordOption::WithFreqsAndPositions);
-    let property = TextFieldIndexing::default()
-        .set_tokenizer("raw")
-        .set_fieldnorms(false)
-        .set_index_option(IndexRecordOption::Basic);
-    let fields = Fields {
-        n: schema.add_u64_field("n", INDEXED | FAST),
-        session: schema.add_u64_field("session", NumericOptions::default().set_fast()),
-        made: schema.add_i64_field("made", NumericOptions::default().set_fast()),
-        weight: schema.add_u64_field("weight", NumericOptions::default().set_fast()),
-        property: schema.add_text_field("property", TextOptions::default().set_indexing_options(property)),
-        text: schema.add_text_field("text", TextOptions::default().set_indexing_options(text)),
-    };
-    (schema.build(), fields)
-}
-
 impl Annals {
     /// Where the text index is: `annals.index` beside `annals.db`.
     pub fn index_path(&self) -> PathBuf {
@@ -141,18 +105,41 @@ impl Annals {
     }
 
     /// The text index as it is, and how many documents it does not know yet.
-    pub(super) fn text_index(&self) -> Result<(TextIndex, usize), SearchError> {
-        let text_index = TextIndex::open(self)?;
-        let reached = text_index.reached().map_or(0, |reached| reached.revision);
-        let behind = match self.head()? > reached {
+    pub(super) fn search_index(&self) -> Result<(Searcher, usize), SearchError> {
+        let mut kept = self.open_index.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = platform::Stamp::at(&self.index_path().join("meta.json"));
+        let identity = self.identity()?;
+        let is_current = |open: &&OpenIndex| {
+            open.stamp == stamp && open.reached.store == identity && stamp != Default::default()
+        };
+        let open = match kept.take().filter(|open| is_current(&open)) {
+            Some(open) => open,
+            None => {
+                let text_index = TextIndex::open(self)?;
+                // Nobody is to watch the file in the background: it is looked at here.
+                let builder = text_index.index.reader_builder().reload_policy(ReloadPolicy::Manual);
+                let reader: IndexReader = builder.try_into().map_err(|error| text_index.failed(error))?;
+                OpenIndex {
+                    searcher: reader.searcher(),
+                    reached: text_index.reached().unwrap_or(Reached { revision: 0, store: identity }),
+                    stamp,
+                }
+            }
+        };
+        let reached = open.reached.revision;
+        let unindexed = match self.head()? > reached {
             true => self.read(|connection| {
                 connection
-                    .prepare_cached("SELECT count(*) FROM document WHERE revision > ?1 AND kind <= 4")?
+                    .prepare_cached(
+                        "SELECT count(*) FROM document WHERE revision > ?1 AND kind BETWEEN 2 AND 4",
+                    )?
                     .query_row([reached], |row| row.get(0))
             })?,
             false => 0,
         };
-        Ok((text_index, behind))
+        let searcher = open.searcher.clone();
+        *kept = Some(open);
+        Ok((searcher, unindexed))
     }
 
     /// Brings the text index up to date. `progress` is told how many documents of how many are done.
@@ -184,10 +171,10 @@ impl Annals {
             store: self,
             text_index,
             reached,
-            was_empty,
+            highest: if was_empty { 0 } else { i64::MAX },
             writer: None,
-            added: HashMap::new(),
-            ahead: 0,
+            covered: HashSet::new(),
+            n_added: 0,
             identity: self.identity()?,
             _queue: queue,
         })
@@ -220,9 +207,7 @@ impl Annals {
         let reached = Reached { store: self.identity()?, ..reached };
         let mut writer: IndexWriter =
             text_index.index.writer_with_num_threads(1, MEMORY).map_err(|error| text_index.failed(error))?;
-        for n in documents {
-            writer.delete_term(Term::from_field_u64(text_index.fields.n, n.unsigned_abs()));
-        }
+        text_index.remove(&writer, documents.iter().copied())?;
         text_index.commit(&mut writer, &reached)?;
         let segments: Vec<_> = text_index
             .index
@@ -262,49 +247,44 @@ pub(crate) struct Indexing<'s> {
     text_index: TextIndex,
     /// The revision it had reached before.
     reached: i64,
-    /// Whether it was empty then: there is nothing to be replaced.
-    was_empty: bool,
+    /// Documents with a higher number than this are not in it, so there is nothing to be replaced.
+    highest: i64,
     /// Made when there is something to add.
     writer: Option<IndexWriter>,
-    /// Documents added as they were when they were stored, with the revision of that.
-    added: HashMap<i64, i64>,
-    /// Bytes of text that tantivy may not have dealt with yet. It takes any number of documents and lets them wait in
-    /// memory, so every now and then they are waited for.
-    ahead: usize,
+    /// Revisions of which everything was added when they were committed.
+    covered: HashSet<i64>,
+    n_added: usize,
     identity: String,
     /// Whoever has it locked writes; closing it lets the next one in.
     _queue: std::fs::File,
 }
 
 impl Indexing<'_> {
-    /// Adds a document that was just committed.
-    pub(crate) fn add(&mut self, to_index: ToIndex, revision: i64) -> Result<(), SearchError> {
-        let ToIndex { n, session, text } = to_index;
-        let entry = match text {
-            Text::Entry(entry) => Some(Entry { session, ..*entry }),
-            Text::None | Text::Unknown => None,
-        };
+    /// Adds what was just committed. These must be all documents of the revision that an index knows.
+    pub(crate) fn add(&mut self, revision: i64, documents: Vec<ToIndex>) -> Result<(), SearchError> {
         self.open_writer()?;
-        let Indexing { text_index, writer: Some(writer), reached, was_empty, .. } = self else {
-            return Ok(());
-        };
-        self.ahead += entry.as_ref().map_or(0, |entry| entry.text.len());
-        let is_known = !*was_empty || self.added.contains_key(&n);
-        text_index.put(writer, n, entry, is_known)?;
-        self.added.insert(n, revision);
-        if self.ahead >= MAX_AHEAD {
-            self.ahead = 0;
-            text_index.commit(writer, &Reached { revision: *reached, store: self.identity.clone() })?;
+        let Indexing { text_index, writer: Some(writer), .. } = self else { return Ok(()) };
+        // Of a document that was stored twice, the later state counts.
+        let mut seen = HashSet::with_capacity(documents.len());
+        let latest: Vec<ToIndex> =
+            documents.into_iter().rev().filter(|document| seen.insert(document.n)).collect();
+        text_index.remove(writer, seen.into_iter().filter(|n| *n <= self.highest))?;
+        self.n_added += latest.len();
+        for ToIndex { n, session, text } in latest.into_iter().rev() {
+            text_index.add(writer, n, text.map(|entry| (session, *entry)))?;
+            self.highest = self.highest.max(n);
         }
+        self.covered.insert(revision);
         Ok(())
     }
 
     fn open_writer(&mut self) -> Result<(), SearchError> {
         if self.writer.is_none() {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
             let writer: IndexWriter = self
                 .text_index
                 .index
-                .writer_with_num_threads(1, MEMORY)
+                .writer_with_num_threads(threads, MEMORY)
                 .map_err(|error| self.text_index.failed(error))?;
             let mut policy = LogMergePolicy::default();
             policy.set_min_num_segments(8);
@@ -322,79 +302,64 @@ impl Indexing<'_> {
         if self.reached >= head && !was_new {
             return Ok(Indexed { documents: 0, revision: self.reached });
         }
-        let reached = self.reached;
-        // Windows of documents that are given to tantivy before it is waited for.
-        let windows: Vec<Vec<i64>> = store.read(|connection| {
+        let documents: Vec<i64> = store.read(|connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT n, revision, coalesce(size, 0) FROM document \
+                "SELECT n, revision FROM document \
                  WHERE revision > ?1 AND revision <= ?2 AND kind BETWEEN 2 AND 4 ORDER BY n",
             )?;
-            let mut rows = statement.query((reached, head))?;
-            let mut windows: Vec<Vec<i64>> = vec![Vec::new()];
-            let mut n_bytes = 0;
+            let mut rows = statement.query((self.reached, head))?;
+            let mut documents = Vec::new();
             while let Some(row) = rows.next()? {
-                let (n, revision, size): (i64, i64, usize) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                if self.added.get(&n) == Some(&revision) {
-                    continue;
+                if !self.covered.contains(&row.get(1)?) {
+                    documents.push(row.get(0)?);
                 }
-                n_bytes += size;
-                if n_bytes > MAX_AHEAD {
-                    n_bytes = size;
-                    windows.push(Vec::new());
-                }
-                windows.last_mut().expect("there is one from the start").push(n);
             }
-            Ok(windows)
+            Ok(documents)
         })?;
         self.open_writer()?;
-        let Indexing { text_index, writer: Some(mut writer), added, identity, was_empty, .. } = self else {
+        let Indexing { text_index, writer: Some(mut writer), highest, identity, n_added, .. } = self else {
             return Ok(Indexed::default());
         };
-        let total: usize = windows.iter().map(Vec::len).sum();
+        text_index.remove(&writer, documents.iter().copied().filter(|n| *n <= highest))?;
         let done = AtomicUsize::new(0);
-        for (index, window) in windows.iter().enumerate() {
-            let replaced: Result<Vec<()>, SearchError> =
-                parallel::run_as(crate::home::Work::Computing, || {
-                    let batches = window.par_chunks(BATCH).map(|batch| {
-                        // Read in one transaction, given to tantivy after it.
-                        let read = store.read(|connection| {
-                            let mut context = None;
-                            let entries = batch.iter().map(|n| entry(connection, *n, &mut context));
-                            entries.collect::<rusqlite::Result<Vec<_>>>()
-                        })?;
-                        for (n, entry) in batch.iter().zip(read) {
-                            text_index.put(&writer, *n, entry, !was_empty || added.contains_key(n))?;
-                        }
-                        progress(done.fetch_add(batch.len(), Ordering::Relaxed) + batch.len(), total);
-                        Ok(())
-                    });
-                    batches.collect()
-                });
-            replaced?;
-            if index + 1 < windows.len() {
-                text_index.commit(&mut writer, &Reached { revision: reached, store: identity.clone() })?;
-            }
-        }
+        let added: Result<Vec<()>, SearchError> = parallel::run_as(crate::home::Work::Computing, || {
+            let batches = documents.par_chunks(BATCH).map(|batch| {
+                // Read in one transaction, given to tantivy after it.
+                let read = store.read(|connection| {
+                    let mut context = None;
+                    let entries = batch.iter().map(|n| entry(connection, *n, &mut context));
+                    entries.collect::<rusqlite::Result<Vec<_>>>()
+                })?;
+                for (n, entry) in batch.iter().zip(read) {
+                    text_index.add(&writer, *n, entry)?;
+                }
+                progress(done.fetch_add(batch.len(), Ordering::Relaxed) + batch.len(), documents.len());
+                Ok(())
+            });
+            batches.collect()
+        });
+        added?;
         text_index.commit(&mut writer, &Reached { revision: head, store: identity })?;
         writer.wait_merging_threads().map_err(|error| text_index.failed(error))?;
-        Ok(Indexed { documents: total + added.len(), revision: head })
+        Ok(Indexed { documents: documents.len() + n_added, revision: head })
     }
 }
 
 impl TextIndex {
-    /// Adds a document, in place of what the index knows of it.
-    fn put(
-        &self,
-        writer: &IndexWriter,
-        n: i64,
-        entry: Option<Entry>,
-        is_known: bool,
-    ) -> Result<(), SearchError> {
-        if is_known {
-            writer.delete_term(Term::from_field_u64(self.fields.n, n.unsigned_abs()));
+    /// Removes what was added of these documents before.
+    fn remove(&self, writer: &IndexWriter, documents: impl Iterator<Item = i64>) -> Result<(), SearchError> {
+        let documents = Numbered::new(NUMBER, documents);
+        if !documents.is_empty() {
+            writer.delete_query(Box::new(documents)).map_err(|error| self.failed(error))?;
         }
-        if let Some(entry) = entry {
-            writer.add_document(entry.document(n, &self.fields)).map_err(|error| self.failed(error))?;
+        Ok(())
+    }
+
+    /// Adds a document of a session, unless there is nothing in it to be found.
+    fn add(&self, writer: &IndexWriter, n: i64, entry: Option<(i64, Entry)>) -> Result<(), SearchError> {
+        if let Some((session, entry)) = entry {
+            self.backlog.add(entry.n_bytes);
+            writer.add_document(entry.numbered(n, session)).map_err(|error| self.failed(error))?;
         }
         Ok(())
     }
@@ -403,181 +368,5 @@ impl TextIndex {
         let mut prepared = writer.prepare_commit().map_err(|error| self.failed(error))?;
         prepared.set_payload(&format!("{VERSION} {} {}", reached.revision, reached.store));
         prepared.commit().map(drop).map_err(|error| self.failed(error))
-    }
-}
-
-/// A document as the index takes it.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    session: i64,
-    made: Millis,
-    weight: Weight,
-    properties: Vec<String>,
-    text: String,
-}
-
-/// What parts of one message have in common; they come one after the other.
-#[derive(Debug)]
-pub(crate) struct Context {
-    message: i64,
-    session: i64,
-    role: Role,
-    made: Millis,
-    properties: Vec<String>,
-}
-
-impl Context {
-    /// What a message tells. Its numbers are not known yet.
-    pub(crate) fn of(figures: &Figures) -> Context {
-        let mut properties = Vec::new();
-        match figures.role {
-            Role::User => properties.push("role:user".to_owned()),
-            Role::Assistant => properties.push("role:assistant".to_owned()),
-            Role::Other => {}
-        }
-        properties.extend(figures.agent.as_ref().map(|agent| format!("agent:{}", agent.to_lowercase())));
-        if let (Some(provider), Some(model)) = (&figures.provider, &figures.model) {
-            properties.push(format!("model:{}/{}", provider.to_lowercase(), model.to_lowercase()));
-        }
-        Context { message: 0, session: 0, role: figures.role, made: figures.made, properties }
-    }
-}
-
-impl Entry {
-    fn document(self, n: i64, fields: &Fields) -> TantivyDocument {
-        let mut document = TantivyDocument::new();
-        document.add_u64(fields.n, n.unsigned_abs());
-        document.add_u64(fields.session, self.session.unsigned_abs());
-        document.add_i64(fields.made, self.made);
-        document.add_u64(fields.weight, self.weight as u64);
-        for property in &self.properties {
-            document.add_text(fields.property, property);
-        }
-        document.add_text(fields.text, self.text);
-        document
-    }
-}
-
-/// What the index is to know of a document. None if there is nothing in it to be found.
-fn entry(connection: &Connection, n: i64, context: &mut Option<Context>) -> rusqlite::Result<Option<Entry>> {
-    let row = connection
-        .prepare_cached("SELECT kind, owner, hash, form, size, data FROM document WHERE n = ?1")?
-        .query_row([n], |row| {
-            Ok((Kind::from_number(row.get(0)?), row.get::<_, i64>(1)?, codec::document(row, 2)?))
-        })
-        .optional()?;
-    let Some((Some(kind), owner, Some(document))) = row else { return Ok(None) };
-    let message = match kind {
-        Kind::Session => {
-            let entry = Entry::of(&kind.any_key(), &document, None);
-            return Ok(entry.map(|entry| Entry { session: n, ..entry }));
-        }
-        Kind::Message => n,
-        Kind::Part => owner,
-        _ => return Ok(None),
-    };
-    if context.as_ref().is_none_or(|context| context.message != message) {
-        *context = context_of(connection, message)?;
-    }
-    Ok(Entry::of(&kind.any_key(), &document, context.as_ref()))
-}
-
-impl Entry {
-    /// What the index is to know of a document; none if there is nothing in it to be found. `context` is the message that
-    /// it is, or is a part of.
-    pub(crate) fn of(key: &Key, document: &Document, context: Option<&Context>) -> Option<Entry> {
-        let mut text = String::new();
-        searchable(key, document, &mut |piece| {
-            text.push_str(piece);
-            text.push('\n');
-        });
-        if text.is_empty() {
-            return None;
-        }
-        let message = context.and_then(|context| match context.role {
-            Role::User => Some(Message::User(Box::default())),
-            Role::Assistant => Some(Message::Assistant(Box::default())),
-            Role::Other => None,
-        });
-        let mut properties = context.map(|context| context.properties.clone()).unwrap_or_default();
-        let mut made = context.map_or(0, |context| context.made);
-        let root = document.root();
-        match key {
-            Key::Part(..) => {
-                for name in ["type", "tool"] {
-                    let value = root.get(name).and_then(annals_core::json::Node::as_text);
-                    properties.extend(value.map(|value| format!("{name}:{}", value.to_str().to_lowercase())));
-                }
-            }
-            Key::Session(..) => {
-                made = document.lens::<Session<'_>>().time.and_then(|time| time.updated).unwrap_or(0);
-                properties.push("type:title".to_owned());
-            }
-            _ => properties.push("type:message".to_owned()),
-        }
-        let session = context.map_or(0, |context| context.session);
-        Some(Entry { session, made, weight: weight(key, document, message.as_ref()), properties, text })
-    }
-}
-
-fn context_of(connection: &Connection, message: i64) -> rusqlite::Result<Option<Context>> {
-    connection
-        .prepare_cached(
-            "SELECT m.session, m.role, m.made, m.agent, m.provider, m.model FROM document d \
-             JOIN message m ON m.session = d.owner AND m.n = d.n WHERE d.n = ?1",
-        )?
-        .query_row([message], |row| {
-            let figures = Figures {
-                agent: row.get(3)?,
-                provider: row.get(4)?,
-                model: row.get(5)?,
-                ..Figures::bare(Role::from_number(row.get(1)?), row.get(2)?)
-            };
-            Ok(Context { message, session: row.get(0)?, ..Context::of(&figures) })
-        })
-        .optional()
-}
-
-/// Words as the index has them.
-#[derive(Debug, Clone, Default)]
-struct Words {
-    token: Token,
-}
-
-/// The words of one text.
-struct WordStream<'a> {
-    tokens: Tokens<'a>,
-    token: &'a mut Token,
-}
-
-impl Tokenizer for Words {
-    type TokenStream<'a> = WordStream<'a>;
-
-    fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
-        self.token.reset();
-        WordStream { tokens: Tokens::new(text), token: &mut self.token }
-    }
-}
-
-impl TokenStream for WordStream<'_> {
-    fn advance(&mut self) -> bool {
-        if !self.tokens.advance() {
-            return false;
-        }
-        let token = self.tokens.token();
-        self.token.text.clear();
-        self.token.text.push_str(token.text);
-        self.token.position = token.position;
-        self.token.offset_from = token.from;
-        self.token.offset_to = token.to;
-        true
-    }
-
-    fn token(&self) -> &Token {
-        self.token
-    }
-
-    fn token_mut(&mut self) -> &mut Token {
-        self.token
     }
 }

@@ -814,7 +814,7 @@ fn part_time(document: &Document) -> Option<Millis> {
 }
 
 fn created(document: &Document) -> Option<Millis> {
-    document.lens::<Message<'_>>().created()
+    Message::created_in(document.root())
 }
 
 fn is_user(document: &Document) -> bool {

@@ -320,7 +320,7 @@ fn converted_record(session: &SessionId, converted: Converted, want: Want) -> Me
             })
             .collect(),
     };
-    let made = message.lens::<Message<'_>>().created().unwrap_or(0);
+    let made = Message::created_in(message.root()).unwrap_or(0);
     let stored = Stored { key: Key::Message(session.clone(), id), document: message, place };
     MessageRecord { stored, made, parts, n_parts, quarantined: Vec::new(), converted: true }
 }
@@ -442,7 +442,7 @@ pub(super) fn message_record(
     let document = row_document(&key, data).map_err(problem)?;
     let made = match time {
         ValueRef::Integer(time) => time,
-        _ => document.lens::<Message<'_>>().created().unwrap_or(0),
+        _ => Message::created_in(document.root()).unwrap_or(0),
     };
     let stored = Stored { key, document, place };
     Ok(MessageRecord {

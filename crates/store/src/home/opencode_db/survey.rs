@@ -80,7 +80,13 @@ impl Source for OpencodeDb {
                         stamp.extend_from_slice(count);
                     }
                     let project = ProjectId::parse(&project).unwrap_or_else(|_| ProjectId::global());
-                    survey.sessions.push(Sighting { session, project, stamp, written: updated });
+                    survey.sessions.push(Sighting {
+                        session,
+                        project,
+                        stamp,
+                        written: updated,
+                        is_single: true,
+                    });
                 }
                 Ok(survey)
             }
@@ -92,6 +98,7 @@ impl Source for OpencodeDb {
                     project: record.project,
                     stamp: Vec::new(),
                     written: 0,
+                    is_single: true,
                 });
                 Ok(Survey {
                     projects: Vec::new(),

@@ -304,7 +304,11 @@ impl OpencodeDir {
         Ok(orphans)
     }
 
-    fn read_session(&self, tree: &Tree<'_>, located: Located) -> Result<Option<SessionRecord>, Quarantined> {
+    pub(super) fn read_session(
+        &self,
+        tree: &Tree<'_>,
+        located: Located,
+    ) -> Result<Option<SessionRecord>, Quarantined> {
         let Located { session: id, mut project, path } = located;
         let key = Key::Session(project.clone(), id.clone());
         let Some(mut stored) = read_document(tree, &path, Shape::Object, key)? else { return Ok(None) };
@@ -429,7 +433,7 @@ fn sorted_messages(tree: &Tree<'_>, session: &SessionRecord) -> (Vec<Pending>, V
             Err(problem) => quarantined.push(problem),
             Ok(None) => {}
             Ok(Some(stored)) => {
-                let created = stored.document.lens::<Message<'_>>().created();
+                let created = Message::created_in(stored.document.root());
                 let made =
                     created.or_else(|| session.created()).or_else(|| tree.view.modified(&path)).unwrap_or(0);
                 kept_bytes += stored.document.bytes().len();

@@ -17,7 +17,7 @@ use super::OpencodeDir;
 use super::files::Shape;
 use super::layout::{Layout, stem};
 use super::read::{self, Located};
-use crate::home::{Quarantined, ReadError, Reason, SessionRecord};
+use crate::home::{Quarantined, Read, ReadError, Reason, SessionRecord};
 use crate::platform::{self, Stamp};
 use crate::query::SessionQuery;
 use crate::sync::source::{Seen, Sighting, Source, Survey};
@@ -68,15 +68,31 @@ impl Source for OpencodeDir {
                         let known: &mut Sighting = &mut survey.sessions[place];
                         known.stamp.append(&mut stamp);
                         known.written = known.written.max(written);
+                        known.is_single = false;
                     }
                     None => {
                         places.insert(session.clone(), survey.sessions.len());
-                        survey.sessions.push(Sighting { session, project, stamp, written });
+                        survey.sessions.push(Sighting { session, project, stamp, written, is_single: true });
                     }
                 }
             }
         }
         Ok(survey)
+    }
+
+    fn sighted(&self, sighting: &Sighting) -> Result<Option<SessionRecord>, ReadError> {
+        // Where it was is where it is, most likely; to look everywhere takes a system call for each project.
+        if sighting.is_single
+            && let Some(tree) = self.flat_tree()
+        {
+            let Sighting { session, project, .. } = sighting;
+            let path = tree.layout.session(project, session);
+            let located = Located { session: session.clone(), project: project.clone(), path };
+            if let Some(record) = self.read_session(&tree, located)? {
+                return Ok(Some(record));
+            }
+        }
+        self.session(&sighting.session)
     }
 
     fn look_since(

@@ -1,0 +1,96 @@
+//! Words as tantivy takes them, and how far it has got with them.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use annals_core::search::token::Tokens;
+use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
+
+/// So many bytes of text are given to tantivy before it is waited for.
+const MAX_AHEAD: usize = 8 << 20;
+/// A writer that has not taken anything for so long may have failed, which adding to it tells.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bytes of text that tantivy has not come to yet. It takes any number of documents and lets them wait in memory.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    bytes: Mutex<usize>,
+    has_shrunk: Condvar,
+}
+
+impl Backlog {
+    /// Waits until there is room for a text.
+    pub(super) fn add(&self, n_bytes: usize) {
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        while *bytes > MAX_AHEAD {
+            let (waited, timeout) =
+                self.has_shrunk.wait_timeout(bytes, PATIENCE).unwrap_or_else(PoisonError::into_inner);
+            bytes = waited;
+            if timeout.timed_out() {
+                break;
+            }
+        }
+        *bytes += n_bytes;
+    }
+
+    fn remove(&self, n_bytes: usize) {
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_full = *bytes > MAX_AHEAD;
+        *bytes = bytes.saturating_sub(n_bytes);
+        if was_full && *bytes <= MAX_AHEAD {
+            self.has_shrunk.notify_all();
+        }
+    }
+}
+
+/// Words as the index has them.
+#[derive(Debug, Clone)]
+pub(super) struct Words {
+    token: Token,
+    backlog: Arc<Backlog>,
+}
+
+impl Words {
+    pub(super) fn new(backlog: Arc<Backlog>) -> Words {
+        Words { token: Token::default(), backlog }
+    }
+}
+
+/// The words of one text.
+pub(super) struct WordStream<'a> {
+    tokens: Tokens<'a>,
+    token: &'a mut Token,
+}
+
+impl Tokenizer for Words {
+    type TokenStream<'a> = WordStream<'a>;
+
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
+        self.backlog.remove(text.len());
+        self.token.reset();
+        WordStream { tokens: Tokens::new(text), token: &mut self.token }
+    }
+}
+
+impl TokenStream for WordStream<'_> {
+    fn advance(&mut self) -> bool {
+        if !self.tokens.advance() {
+            return false;
+        }
+        let token = self.tokens.token();
+        self.token.text.clear();
+        self.token.text.push_str(token.text);
+        self.token.position = token.position;
+        self.token.offset_from = token.from;
+        self.token.offset_to = token.to;
+        true
+    }
+
+    fn token(&self) -> &Token {
+        self.token
+    }
+
+    fn token_mut(&mut self) -> &mut Token {
+        self.token
+    }
+}
