@@ -17,6 +17,10 @@ use crate::home::{Read, ReadError};
 /// So many states of one session are taken in one transaction.
 const COMMIT_STATES: usize = 512;
 
+/// Documents that became what they are within this time share a revision. One for each would take as much room as a short
+/// document.
+const TOGETHER: Millis = 1000;
+
 /// What a document was from some time on.
 struct Past {
     time: Millis,
@@ -116,20 +120,18 @@ fn take_session(
     let failed = |error: rusqlite::Error| store.commit_error(&error);
     let writing = store.write()?;
     latest.sort_by_key(|(_, time)| *time);
-    let mut at: Option<(Millis, Revising<'_>)> = None;
-    for (key, time) in latest {
-        if at.as_ref().is_none_or(|(known, _)| *known != time) {
-            if let Some((_, revising)) = at.take() {
-                revising.finish().map_err(failed)?;
-            }
-            at = Some((time, Revising::of_the_past(&writing, time, REASON, home)));
+    let mut rest = latest.as_slice();
+    while let Some((_, first)) = rest.first() {
+        // Dated a little late, never early: nothing of a document comes after its latest state.
+        let n_together = rest.partition_point(|(_, time)| time - first < TOGETHER);
+        let (together, later) = rest.split_at(n_together);
+        let time = together.last().map_or(*first, |(_, time)| *time);
+        let mut revising = Revising::of_the_past(&writing, time, REASON, home);
+        for (key, _) in together {
+            revising.date_back(key).map_err(failed)?;
         }
-        if let Some((_, revising)) = &mut at {
-            revising.date_back(&key).map_err(failed)?;
-        }
-    }
-    if let Some((_, revising)) = at {
         revising.finish().map_err(failed)?;
+        rest = later;
     }
     synced::note_events(&writing, n, home, log.last.or(after)).map_err(failed)?;
     store.finish(writing)?;
