@@ -29,6 +29,7 @@ enum Command {
     Compare(CompareArgs),
     Peers(PeersArgs),
     Store(StoreArgs),
+    Commits(CommitsArgs),
 }
 
 /// Measure annals beside real OpenCodes on a generated home: 1.1.65 on its files, 1.2.27's migration of them, 1.18.33 on a
@@ -83,6 +84,17 @@ struct StoreArgs {
     keep: Option<PathBuf>,
 }
 
+/// Measure durable commits of one part beside a bare SQLite loop with the same settings
+#[derive(Debug, clap::Args)]
+struct CommitsArgs {
+    /// How many parts are committed one by one, in each of three rounds
+    #[arg(long, default_value_t = 1000)]
+    commits: usize,
+    /// Where the databases are made; they are removed again
+    #[arg(long, default_value = "target/bench", value_name = "DIR")]
+    scratch: PathBuf,
+}
+
 /// Write an OpenCode home of JSON files, the same bytes for the same seed
 #[derive(Debug, clap::Args)]
 struct GenerateArgs {
@@ -104,6 +116,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => run_comparison(args),
         Command::Peers(args) => run_gathering(args),
         Command::Store(args) => measure_store(args),
+        Command::Commits(args) => measure_commits(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -131,6 +144,12 @@ fn measure_store(args: &StoreArgs) -> Result<(), Box<dyn std::error::Error>> {
         keep: keep.clone(),
     };
     print!("{}", store::measure(&measurement)?);
+    Ok(())
+}
+
+fn measure_commits(args: &CommitsArgs) -> Result<(), Box<dyn std::error::Error>> {
+    std::fs::create_dir_all(&args.scratch)?;
+    print!("{}", store::measure_commits(&args.scratch, args.commits.max(1))?);
     Ok(())
 }
 

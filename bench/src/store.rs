@@ -81,6 +81,14 @@ pub fn measure(measurement: &Measurement) -> Result<String, Box<dyn std::error::
     Ok(report)
 }
 
+/// Measures only the commits.
+pub fn measure_commits(directory: &Path, n_commits: usize) -> Result<String, Box<dyn std::error::Error>> {
+    let scratch = tempfile::tempdir_in(directory)?;
+    let mut report = String::from("| what | figure |\n|---|---|\n");
+    commits(&mut report, scratch.path(), n_commits)?;
+    Ok(report)
+}
+
 /// The same texts in an index of SQLite's own, without the texts themselves, and the words of one query of each kind.
 fn fts5(report: &mut String, store: &Annals, scratch: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let path = scratch.join("fts5.db");

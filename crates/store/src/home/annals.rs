@@ -41,11 +41,12 @@ pub use prune::{Pruned, PrunedSession};
 pub use restore::{RestoredBackup, restore_backup};
 pub use subscribe::{Event, Subscription};
 
-/// The version of the tables.
-const SCHEMA: i64 = 1;
+/// The first version of the tables.
 const SCHEMA_SQL: &str = include_str!("annals/schema-1.sql");
 /// What leads from each version of the tables to the next, beginning with version 1.
-const UPGRADES: &[&str] = &[];
+const UPGRADES: &[&str] = &[include_str!("annals/schema-2.sql")];
+/// The version of the tables.
+const SCHEMA: i64 = 1 + UPGRADES.len() as i64;
 
 /// A store: `annals.db`.
 ///
@@ -188,6 +189,7 @@ impl Annals {
                 "INSERT INTO dictionary (id, bytes) VALUES (?1, ?2)",
                 (codec::DICTIONARY, codec::DICTIONARY_BYTES),
             )?;
+            UPGRADES.iter().try_for_each(|step| connection.execute_batch(step))?;
             connection.execute_batch("COMMIT")
         })?;
         Annals::open(path)

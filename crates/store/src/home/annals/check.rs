@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row};
 use super::codec;
 use super::facts::{FIGURES, Facts, figures_of};
 use super::kind::Kind;
+use super::past::TOUCHED;
 use super::read::{View, number};
 use super::scan::{EXAMINED, Examined, Table, Unreadable, examine};
 use super::{Annals, derived};
@@ -187,6 +188,12 @@ impl Annals {
 
 /// References that SQLite does not know of: the table, what is wrong, the rows that are, in words.
 const REFERENCES: &[(&str, ProblemKind, &str, &str)] = &[
+    (
+        "revision",
+        ProblemKind::DanglingRow,
+        "SELECT count(*) FROM revision WHERE session <> 0 AND session NOT IN (SELECT n FROM document)",
+        "of a session that does not exist",
+    ),
     (
         "touched",
         ProblemKind::DanglingRow,
@@ -447,7 +454,8 @@ fn is_untouched(connection: &Connection, n: i64, revision: i64) -> bool {
         },
         Some(_) => this.owner,
     };
-    is_missing(connection, "SELECT 1 FROM touched WHERE session = ?1 AND revision = ?2", [session, revision])
+    let sql = format!("SELECT 1 FROM {TOUCHED} WHERE session = ?1 AND revision = ?2");
+    is_missing(connection, &sql, [session, revision])
 }
 
 /// What is wrong with what is derived from a message or part.

@@ -162,8 +162,8 @@ fn remove_documents(
 ) -> rusqlite::Result<()> {
     // What touched projects as well is about this session all the same.
     forgotten.n_revisions += connection.execute(
-        "UPDATE revision SET reason = ?2 WHERE n IN (SELECT revision FROM touched WHERE session = ?1) \
-         AND NOT EXISTS (SELECT 1 FROM touched t WHERE t.revision = revision.n AND t.session NOT IN (0, ?1))",
+        "UPDATE revision SET reason = ?2 WHERE session = ?1 OR (n IN (SELECT revision FROM touched WHERE session = ?1) \
+         AND NOT EXISTS (SELECT 1 FROM touched t WHERE t.revision = revision.n AND t.session NOT IN (0, ?1)))",
         (session, REASON),
     )?;
     let documents = documents_of_session(connection, session)?;
@@ -174,6 +174,7 @@ fn remove_documents(
         connection.prepare_cached("DELETE FROM document WHERE n = ?1")?.execute([n])?;
     }
     for sql in [
+        "UPDATE revision SET session = NULL, written = 0, deleted = 0 WHERE session = ?1",
         "DELETE FROM touched WHERE session = ?1",
         "DELETE FROM origin WHERE session = ?1",
         "DELETE FROM message WHERE session = ?1",

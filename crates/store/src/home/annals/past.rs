@@ -12,6 +12,10 @@ use super::scan::{Bound, EXAMINED, Examined, examine, is_of};
 use crate::history::{At, Changed, History, LogQuery, Revision, Touched};
 use crate::home::{Read, ReadError};
 
+/// Which sessions each revision touched, with how many of their documents it wrote and deleted.
+pub(super) const TOUCHED: &str = "(SELECT session, n AS revision, written, deleted FROM revision WHERE session NOTNULL \
+     UNION ALL SELECT session, revision, written, deleted FROM touched)";
+
 impl History for Annals {
     fn log(&self, query: &LogQuery) -> Result<Vec<Revision>, ReadError> {
         self.read(|connection| {
@@ -19,8 +23,9 @@ impl History for Annals {
             let mut values: Vec<Value> = Vec::new();
             if let Some(session) = &query.session {
                 let Some(n) = number(connection, 0, Kind::Session, session.as_str())? else { return Ok(Vec::new()) };
-                conditions.push_str(" AND r.n IN (SELECT revision FROM touched WHERE session = ?)");
-                values.push(n.into());
+                conditions
+                    .push_str(" AND (r.session = ? OR r.n IN (SELECT revision FROM touched WHERE session = ?))");
+                values.extend([n.into(), n.into()]);
             }
             for (condition, value) in [
                 (" AND r.time >= ?", query.since),
@@ -82,7 +87,7 @@ impl History for Annals {
             let Some(moment) = moment(connection, At::Revision(revision))? else { return Ok(Vec::new()) };
             let mut changes = Vec::new();
             let mut statement =
-                connection.prepare_cached("SELECT session FROM touched WHERE revision = ?1")?;
+                connection.prepare_cached(&format!("SELECT session FROM {TOUCHED} WHERE revision = ?1"))?;
             let sessions: Vec<i64> =
                 statement.query_map([revision], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
             for session in sessions {
@@ -111,10 +116,10 @@ fn revision(row: &Row<'_>) -> rusqlite::Result<Revision> {
 }
 
 fn touched(connection: &Connection, revision: i64) -> rusqlite::Result<Vec<Touched>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT d.id, t.written, t.deleted FROM touched t LEFT JOIN document d ON d.n = t.session \
-         WHERE t.revision = ?1 ORDER BY t.session",
-    )?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT d.id, t.written, t.deleted FROM {TOUCHED} t LEFT JOIN document d ON d.n = t.session \
+         WHERE t.revision = ?1 ORDER BY t.session"
+    ))?;
     let rows = statement.query_map([revision], |row| {
         let session: Option<String> = row.get(0)?;
         let session = session.and_then(|session| SessionId::parse(&session).ok());

@@ -331,13 +331,19 @@ impl<'c> Revising<'c> {
     /// Notes what was touched. Returns the number of the revision, if anything has changed.
     pub(crate) fn finish(mut self) -> rusqlite::Result<Option<i64>> {
         let Some(number) = self.number else { return Ok(None) };
-        for (session, touched) in std::mem::take(&mut self.touched) {
-            self.connection
-                .prepare_cached(
-                    "INSERT INTO touched (session, revision, written, deleted) VALUES (?1, ?2, ?3, ?4) \
-                     ON CONFLICT DO UPDATE SET written = written + ?3, deleted = deleted + ?4",
-                )?
-                .execute((session, number, touched.written, touched.deleted))?;
+        let touched = std::mem::take(&mut self.touched);
+        // Most revisions are about one session, and say so themselves.
+        let note = match touched.len() {
+            1 => "UPDATE revision SET session = ?1, written = ?3, deleted = ?4 WHERE n = ?2",
+            _ => "INSERT INTO touched (session, revision, written, deleted) VALUES (?1, ?2, ?3, ?4)",
+        };
+        for (session, touched) in touched {
+            self.connection.prepare_cached(note)?.execute((
+                session,
+                number,
+                touched.written,
+                touched.deleted,
+            ))?;
             self.connection
                 .prepare_cached("UPDATE session SET stale = 1 WHERE n = ?1 AND NOT stale")?
                 .execute([session])?;

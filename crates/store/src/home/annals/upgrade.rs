@@ -76,14 +76,15 @@ mod tests {
     use annals_core::id::ProjectId;
     use annals_core::{Document, Key, Transaction};
 
-    use super::super::{Annals, OpenAnnalsError};
+    use super::super::{Annals, OpenAnnalsError, UPGRADES};
     use crate::history::{History, LogQuery};
     use crate::home::{CommitError, Read, Write};
 
-    /// Two versions that do not exist. The second is one that the first version of annals cannot read.
-    const STEPS: [&str; 2] = [
+    /// Two versions that do not exist. The second is one that this version of annals cannot read.
+    const STEPS: [&str; 3] = [
+        UPGRADES[0],
         "ALTER TABLE home ADD COLUMN colour TEXT; UPDATE revision SET reason = reason || ', upgraded'",
-        "CREATE TABLE flavour (n INTEGER PRIMARY KEY) STRICT; UPDATE meta SET value = 3 WHERE name = 'reader'",
+        "CREATE TABLE flavour (n INTEGER PRIMARY KEY) STRICT; UPDATE meta SET value = 4 WHERE name = 'reader'",
     ];
     const STORE: &str = "ANNALS_TEST_UPGRADE_STORE";
 
@@ -126,12 +127,12 @@ mod tests {
         assert_eq!(log[0].reason, "say a, upgraded");
         commit(&upgraded, "b").unwrap();
         drop(upgraded);
-        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-3"]);
+        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-4"]);
         // Once is enough.
         drop(Annals::open_with(&path, &STEPS).unwrap());
         assert_eq!(names(directory.path()).len(), 2);
         // The backup is the store as it was.
-        let before = Annals::open(&directory.path().join("annals.db.before-schema-3")).unwrap();
+        let before = Annals::open(&directory.path().join("annals.db.before-schema-4")).unwrap();
         assert_eq!(text(&before), "\"a\"");
         assert!(before.check(0, &|| {}).unwrap().is_empty());
         #[cfg(unix)]
@@ -141,22 +142,74 @@ mod tests {
         }
     }
 
+    /// What makes a store of version 1 out of one of version 2.
+    const BACK_TO_1: &str = "
+        ALTER TABLE touched RENAME TO touched_2;
+        CREATE TABLE touched (
+          session  INTEGER NOT NULL,
+          revision INTEGER NOT NULL REFERENCES revision (n),
+          written  INTEGER NOT NULL,
+          deleted  INTEGER NOT NULL,
+          PRIMARY KEY (session, revision)
+        ) WITHOUT ROWID;
+        CREATE INDEX touched_revision ON touched (revision);
+        INSERT INTO touched SELECT session, n, written, deleted FROM revision WHERE session NOTNULL
+          UNION ALL SELECT session, revision, written, deleted FROM touched_2;
+        DROP TABLE touched_2;
+        ALTER TABLE revision DROP COLUMN session;
+        ALTER TABLE revision DROP COLUMN written;
+        ALTER TABLE revision DROP COLUMN deleted;
+        UPDATE meta SET value = 1 WHERE name IN ('schema', 'reader')";
+
+    #[test]
+    fn version_2_says_the_same_of_every_revision() {
+        let (directory, path) = store();
+        let store = Annals::open(&path).unwrap();
+        let sessions = [crate::ids::new_session(), crate::ids::new_session()];
+        for wanted in [&sessions[..1], &sessions[..], &sessions[1..]] {
+            let mut transaction = Transaction::new("say it");
+            for id in wanted {
+                let text = format!(r#"{{"id":"{id}","said":{}}}"#, store.head().unwrap());
+                let document = Document::parse(text.into_bytes()).unwrap();
+                transaction.put(Key::Session(ProjectId::global(), id.clone()), document);
+            }
+            store.commit(transaction).unwrap();
+        }
+        let logs = |store: &Annals| {
+            let queries = [None, Some(sessions[0].clone()), Some(sessions[1].clone())];
+            let query = |session| LogQuery { session, ..LogQuery::default() };
+            queries.map(|session| format!("{:?}", store.log(&query(session)).unwrap()))
+        };
+        let before = logs(&store);
+        let writing = store.write().unwrap();
+        writing.execute_batch(BACK_TO_1).unwrap();
+        writing.commit().unwrap();
+        drop(store);
+        let store = Annals::open(&path).unwrap();
+        assert_eq!(logs(&store), before);
+        assert!(store.check(0, &|| {}).unwrap().is_empty());
+        commit(&store, "b").unwrap();
+        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-2"]);
+    }
+
     #[test]
     fn a_name_that_is_taken_is_left_alone() {
         let (directory, path) = store();
-        std::fs::write(directory.path().join("annals.db.before-schema-2"), "mine").unwrap();
-        drop(Annals::open_with(&path, &STEPS[..1]).unwrap());
+        std::fs::write(directory.path().join("annals.db.before-schema-3"), "mine").unwrap();
+        drop(Annals::open_with(&path, &STEPS[..2]).unwrap());
         let names = names(directory.path());
-        assert_eq!(names, ["annals.db", "annals.db.before-schema-2", "annals.db.before-schema-2-2"]);
-        assert_eq!(std::fs::read(directory.path().join("annals.db.before-schema-2")).unwrap(), b"mine");
+        assert_eq!(names, ["annals.db", "annals.db.before-schema-3", "annals.db.before-schema-3-2"]);
+        assert_eq!(std::fs::read(directory.path().join("annals.db.before-schema-3")).unwrap(), b"mine");
     }
 
     #[test]
     fn a_step_that_fails_changes_nothing() {
         let (directory, path) = store();
-        let error =
-            Annals::open_with(&path, &[STEPS[0], "CREATE TABLE x (y); INSERT INTO nowhere VALUES (1)"])
-                .unwrap_err();
+        let error = Annals::open_with(
+            &path,
+            &[STEPS[0], STEPS[1], "CREATE TABLE x (y); INSERT INTO nowhere VALUES (1)"],
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("are as they were: no such table: nowhere"), "{error}");
         assert_eq!(names(directory.path()), ["annals.db"]);
         let store = Annals::open(&path).unwrap();
@@ -171,7 +224,7 @@ mod tests {
     #[test]
     fn an_older_annals_reads_what_it_can_and_writes_nothing() {
         let (_directory, path) = store();
-        drop(Annals::open_with(&path, &STEPS[..1]).unwrap());
+        drop(Annals::open_with(&path, &STEPS[..2]).unwrap());
         let store = Annals::open(&path).unwrap();
         assert!(store.is_read_only());
         assert_eq!(text(&store), "\"a\"");
@@ -182,7 +235,7 @@ mod tests {
         drop(store);
         drop(Annals::open_with(&path, &STEPS).unwrap());
         let error = Annals::open(&path).unwrap_err();
-        assert!(matches!(error, OpenAnnalsError::Newer { found: 3, known: 1, .. }), "{error}");
+        assert!(matches!(error, OpenAnnalsError::Newer { found: 4, known: 2, .. }), "{error}");
         let error = Annals::open_or_create(&path).unwrap_err();
         assert!(matches!(error, OpenAnnalsError::Newer { .. }), "{error}");
     }
@@ -222,7 +275,7 @@ mod tests {
         for mut upgrader in upgraders {
             assert!(upgrader.wait().unwrap().success());
         }
-        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-3"]);
+        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-4"]);
         let store = Annals::open_with(&path, &STEPS).unwrap();
         assert_eq!(store.head().unwrap(), 7);
         assert!(store.check(0, &|| {}).unwrap().is_empty());
