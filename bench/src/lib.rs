@@ -7,6 +7,7 @@
 #[cfg(target_os = "linux")]
 pub mod compare;
 pub mod generate;
+pub mod long;
 #[cfg(target_os = "linux")]
 mod measure;
 #[cfg(target_os = "linux")]

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use annals_bench::compare::{Comparison, compare};
 use annals_bench::generate::{self, Plan};
+use annals_bench::long;
 use annals_bench::peers::{Gathering, Generation, gather};
 use annals_bench::store::{self, Measurement};
 use clap::{Parser, Subcommand};
@@ -30,6 +31,8 @@ enum Command {
     Peers(PeersArgs),
     Store(StoreArgs),
     Commits(CommitsArgs),
+    Searches(SearchesArgs),
+    Long(LongArgs),
 }
 
 /// Measure annals beside real OpenCodes on a generated home: 1.1.65 on its files, 1.2.27's migration of them, 1.18.33 on a
@@ -95,6 +98,31 @@ struct CommitsArgs {
     scratch: PathBuf,
 }
 
+/// Measure searches of a store that is there, in one process
+#[derive(Debug, clap::Args)]
+struct SearchesArgs {
+    /// The store
+    #[arg(long, value_name = "FILE")]
+    store: PathBuf,
+    /// How many searches
+    #[arg(long, default_value_t = 200)]
+    queries: usize,
+}
+
+/// Measure pages of a session of very many parts, one of them very long
+#[derive(Debug, clap::Args)]
+struct LongArgs {
+    /// Where the store is; one is made there if there is none, in a process of its own for the sake of memory
+    #[arg(long, default_value = "target/bench/long", value_name = "DIR")]
+    directory: PathBuf,
+    /// How many parts
+    #[arg(long, default_value_t = 1_000_000)]
+    parts: usize,
+    /// How long the long one is
+    #[arg(long, default_value_t = 100_000_000)]
+    bytes: usize,
+}
+
 /// Write an OpenCode home of JSON files, the same bytes for the same seed
 #[derive(Debug, clap::Args)]
 struct GenerateArgs {
@@ -117,6 +145,8 @@ fn main() -> ExitCode {
         Command::Peers(args) => run_gathering(args),
         Command::Store(args) => measure_store(args),
         Command::Commits(args) => measure_commits(args),
+        Command::Searches(args) => measure_searches(args),
+        Command::Long(args) => measure_long(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -151,6 +181,25 @@ fn measure_commits(args: &CommitsArgs) -> Result<(), Box<dyn std::error::Error>>
     std::fs::create_dir_all(&args.scratch)?;
     print!("{}", store::measure_commits(&args.scratch, args.commits.max(1))?);
     Ok(())
+}
+
+fn measure_searches(args: &SearchesArgs) -> Result<(), Box<dyn std::error::Error>> {
+    print!("{}", store::measure_searches(&args.store, args.queries.max(5))?);
+    Ok(())
+}
+
+fn measure_long(args: &LongArgs) -> Result<(), Box<dyn std::error::Error>> {
+    if args.directory.join("annals.db").exists() {
+        print!("{}", long::measure(&args.directory)?);
+        return Ok(());
+    }
+    std::fs::create_dir_all(&args.directory)?;
+    eprint!("{}", long::make(&args.directory, args.parts, args.bytes)?);
+    let measured = std::process::Command::new(std::env::current_exe()?)
+        .args(["long", "--directory"])
+        .arg(&args.directory)
+        .status()?;
+    if measured.success() { Ok(()) } else { Err("it could not be measured".into()) }
 }
 
 fn run_gathering(args: &PeersArgs) -> Result<(), Box<dyn std::error::Error>> {

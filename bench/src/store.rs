@@ -89,6 +89,14 @@ pub fn measure_commits(directory: &Path, n_commits: usize) -> Result<String, Box
     Ok(report)
 }
 
+/// Measures only searches, of a store that is there.
+pub fn measure_searches(store: &Path, n_queries: usize) -> Result<String, Box<dyn std::error::Error>> {
+    let mut report = String::from("| what | figure |\n|---|---|\n");
+    search(&mut report, &Annals::open(store)?, n_queries)?;
+    writeln!(report, "| peak memory | {:.0} MB |", megabytes(peak_memory()))?;
+    Ok(report)
+}
+
 /// The same texts in an index of SQLite's own, without the texts themselves, and the words of one query of each kind.
 fn fts5(report: &mut String, store: &Annals, scratch: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let path = scratch.join("fts5.db");
@@ -276,11 +284,11 @@ fn size_of(directory: &Path) -> io::Result<u64> {
     std::fs::read_dir(directory)?.map(|entry| Ok(entry?.metadata()?.len())).sum()
 }
 
-fn milliseconds(time: Duration) -> f64 {
+pub(crate) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn megabytes(bytes: u64) -> f64 {
+pub(crate) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
@@ -294,7 +302,7 @@ fn cpu_time() -> Duration {
 }
 
 /// The most memory this process has had.
-fn peak_memory() -> u64 {
+pub(crate) fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());

@@ -30,6 +30,12 @@ use crate::args::{Cli, Command};
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, ErrorKind, Outcome};
 
+/// Sync allocates in many threads what one of them frees. The allocator of glibc holds on to more of that the longer it goes
+/// on: at ten times the data it took half as much memory again, and a fifth more time.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let paint = output::Painter {

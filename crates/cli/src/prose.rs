@@ -1,31 +1,27 @@
 //! The text of models on a terminal: Markdown, lightly dressed.
 
 use crate::output::Painter;
-use crate::text::{harmless, wrap};
+use crate::text::wrap;
 
-/// Lines of at most `columns`, with code, headings and emphasis set off where there is colour.
-pub(crate) fn lines(text: &str, columns: usize, paint: Painter) -> Vec<String> {
-    let text = harmless(text);
-    let mut out = Vec::new();
+/// Lines of at most `columns`, with code, headings and emphasis set off where there is colour. They are made as they are
+/// asked for: a text can be longer than what anybody would keep twice. It must be `harmless`.
+pub(crate) fn lines(text: &str, columns: usize, paint: Painter) -> impl Iterator<Item = String> {
     let mut in_code = false;
-    for line in text.trim_end().lines() {
+    text.trim_end().lines().flat_map(move |line| {
+        let dressed = |dress: &dyn Fn(String) -> String| wrap(line, columns).into_iter().map(dress).collect();
         if line.trim_start().starts_with("```") {
             in_code = !in_code;
-            out.push(paint.dim(line));
-        } else if in_code {
-            out.extend(wrap(line, columns).into_iter().map(|line| paint.code(line)));
-            if line.is_empty() {
-                out.push(String::new());
-            }
-        } else if line.starts_with('#') {
-            out.extend(wrap(line, columns).into_iter().map(|line| paint.bold(line)));
+            vec![paint.dim(line)]
         } else if line.is_empty() {
-            out.push(String::new());
+            vec![String::new()]
+        } else if in_code {
+            dressed(&|line| paint.code(line))
+        } else if line.starts_with('#') {
+            dressed(&|line| paint.bold(line))
         } else {
-            out.extend(wrap(line, columns).iter().map(|line| emphasised(line, paint)));
+            dressed(&|line| emphasised(&line, paint))
         }
-    }
-    out
+    })
 }
 
 /// Paints `code` and **strong** words of one line; without colour the marks say it.

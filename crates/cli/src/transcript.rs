@@ -156,9 +156,11 @@ impl<'a> Transcript<'a> {
                 Part::Text(part) if part.synthetic == Some(true) => n_synthetic += 1,
                 Part::Text(part) => {
                     let text = part.text.unwrap_or(Text::from(""));
-                    let shown = prose::lines(&text.to_str(), columns, paint);
+                    let text = text.to_str();
+                    let text = harmless(&text);
+                    let shown = prose::lines(&text, columns, paint);
                     match part.ignored {
-                        Some(true) => lines.extend(shown.into_iter().map(|line| paint.dim(line))),
+                        Some(true) => lines.extend(shown.map(|line| paint.dim(line))),
                         _ => lines.extend(shown),
                     }
                 }
@@ -256,7 +258,7 @@ impl<'a> Transcript<'a> {
                 let text = part.text.as_ref().map(Text::to_str).unwrap_or_default();
                 if !text.trim().is_empty() {
                     self.gap()?;
-                    for line in prose::lines(&text, self.output.width.saturating_sub(2), paint) {
+                    for line in prose::lines(&harmless(&text), self.output.width.saturating_sub(2), paint) {
                         self.output.line(format!("  {line}"))?;
                     }
                 }
@@ -305,7 +307,7 @@ impl<'a> Transcript<'a> {
                 let text =
                     part.text.as_ref().or(part.thinking.as_ref()).map(Text::to_str).unwrap_or_default();
                 let mut lines = vec![paint.dim(format!("[{kind}] {name}").trim_end())];
-                lines.extend(prose::lines(&text, self.output.width.saturating_sub(2), paint));
+                lines.extend(prose::lines(&harmless(&text), self.output.width.saturating_sub(2), paint));
                 lines
             }
             _ => Vec::new(),

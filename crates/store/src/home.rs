@@ -1,9 +1,10 @@
 //! Homes: the places where sessions live, and what can be asked of any of them.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use annals_core::id::{Millis, ProjectId, SessionId};
+use annals_core::id::{MessageId, Millis, ProjectId, SessionId};
 use annals_core::json::JsonError;
 use annals_core::{Document, Key, Stored, Transaction};
 
@@ -76,6 +77,31 @@ pub trait Read: Send + Sync {
         figures::read(self, session, want, visit)
     }
 
+    /// A page of the messages of a session, in order. A home that can goes straight to it.
+    fn page(
+        &self,
+        session: &SessionRecord,
+        page: &Page,
+        want: Want,
+    ) -> Result<Found<Vec<MessageRecord>>, ReadError> {
+        let mut last: VecDeque<MessageRecord> = VecDeque::new();
+        let mut is_found = page.before.is_none();
+        let quarantined = self.messages(session, want, &mut |record| {
+            if let (Some(before), Key::Message(_, id)) = (&page.before, &record.stored.key)
+                && before == id
+            {
+                is_found = true;
+                return ControlFlow::Break(());
+            }
+            last.push_back(record);
+            if last.len() > page.limit {
+                last.pop_front();
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(Found { value: if is_found { last.into() } else { Vec::new() }, quarantined })
+    }
+
     /// What each of these sessions amounts to, where the home has it at hand.
     fn summaries(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
         Ok(vec![None; sessions.len()])
@@ -95,6 +121,15 @@ pub trait Read: Send + Sync {
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// Which messages of a session are wanted: the last so many, or the last so many before one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// None for the end of the session. Before a message that is not there is nothing.
+    pub before: Option<MessageId>,
+    /// How many messages at most.
+    pub limit: usize,
 }
 
 /// How much a home holds.

@@ -40,7 +40,7 @@ const ABANDONED: Millis = 7 * 24 * 60 * 60 * 1000;
 /// Clocks of file systems are coarser than ours.
 const SLACK: Millis = 2000;
 /// So many bytes of documents, or so many sessions, are committed together.
-const COMMIT_BYTES: usize = 16 << 20;
+const COMMIT_BYTES: usize = 8 << 20;
 const COMMIT_SESSIONS: usize = 256;
 const COMMIT_AFTER: Duration = Duration::from_millis(500);
 /// So few sessions are looked at one after the other: threads would take longer to begin.
@@ -376,7 +376,8 @@ fn sync_projects(
         let is_others = known.is_some_and(|known| known.is_present && known.home != Some(home));
         let prepared = Prepared::new(&stored.key, &stored.document, false);
         let is_written = !is_others
-            && revising.put(&stored.key, &prepared, &stored.document).map_err(failed)? != Put::Unchanged;
+            && revising.put(&stored.key, &prepared, Some(&stored.document)).map_err(failed)?
+                != Put::Unchanged;
         match is_written {
             true => account.imported += 1,
             false => account.unchanged += 1,
@@ -562,7 +563,7 @@ impl Looking<'_> {
             true => Text::Known(Entry::of(key, document, context).map(Box::new)),
             false => Text::Unknown,
         };
-        match self.comparing.document(key, document.clone(), converted, text)? {
+        match self.comparing.document(key, document, converted, text)? {
             Some(finding) => {
                 if matches!(finding, Finding::Same(..)) {
                     self.tally.unchanged += 1;
@@ -794,7 +795,7 @@ fn finish_home(
     for stored in orphans {
         let prepared = Prepared::new(&stored.key, &stored.document, false);
         account.seen += 1;
-        match revising.put(&stored.key, &prepared, &stored.document).map_err(failed)? {
+        match revising.put(&stored.key, &prepared, Some(&stored.document)).map_err(failed)? {
             Put::Written(_) => account.imported += 1,
             Put::Unchanged => account.unchanged += 1,
         }

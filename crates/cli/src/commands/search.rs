@@ -4,7 +4,7 @@ use annals::home::annals::Annals;
 use annals::model::search::query::{Field, Filter, Query, parse};
 use annals::model::search::snippet::Snippet;
 use annals::query::SessionQuery;
-use annals::search::{Hit, Hits, Request, Wanted};
+use annals::search::{Hit, Hits, Request, SearchError, Wanted};
 use annals::sync::Stage;
 use serde::Serialize;
 
@@ -112,7 +112,17 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
         store.update_index(&|done, total| progress.reach(done, total))?;
     }
     let request = request(context, args, store, query, text)?;
-    let hits = store.search(&request)?;
+    let hits = match search_quietly(store, &request) {
+        // There is nothing in the index that is not in the store.
+        Err(SearchError::Index { .. }) if context.is_syncing && !store.is_read_only() => {
+            context.warn("the text index is damaged and is made anew");
+            let progress = context.progress(0, "indexing documents");
+            store.reindex_text(&|done, total| progress.reach(done, total))?;
+            drop(progress);
+            search_quietly(store, &request)?
+        }
+        hits => hits?,
+    };
     if context.json {
         let mut output = context.plain_output();
         output.json_array(hits.hits.iter().map(to_json))?;
@@ -121,6 +131,15 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
     }
     print(context, args, store, &hits)?;
     Ok(Outcome::Done)
+}
+
+/// Searches. What a damaged index makes tantivy say as it panics helps nobody: the search returns an error then.
+fn search_quietly(store: &Annals, request: &Request) -> Result<Hits, SearchError> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let hits = store.search(request);
+    std::panic::set_hook(hook);
+    hits
 }
 
 fn request(

@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 
-use annals::home::{Read, Want};
+use annals::home::{Page, Read, SessionRecord, Want};
 use annals::model::Key;
 use annals::model::format::opencode::ExportWriter;
+use annals::model::id::MessageId;
 use annals::sync::Stage;
 
 use crate::context::Context;
@@ -22,6 +23,7 @@ use crate::transcript::{Tools, Transcript, TranscriptOptions};
 #[command(after_help = "\
 Examples:
   annals show last
+  annals show last -n 10            the end of it
   annals show \"empty cart\" --tools full
   annals show 36f8c1 --message msg_c90735466001 --reasoning
   annals show last --at yesterday   as it was then; `annals log last` lists the revisions
@@ -32,6 +34,12 @@ pub(crate) struct ShowArgs {
     /// Only this message, by id or the beginning of one
     #[arg(long, value_name = "MESSAGE")]
     message: Option<String>,
+    /// Only the last N messages
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "message")]
+    last: Option<usize>,
+    /// With `--last`: those before this message, by its whole id, so that a long session can be read page by page
+    #[arg(long, value_name = "MESSAGE", requires = "last")]
+    before: Option<String>,
     /// How much of tool calls to show
     #[arg(long, value_enum, default_value_t = Tools::Brief, value_name = "HOW")]
     tools: Tools,
@@ -52,6 +60,8 @@ impl ShowArgs {
         ShowArgs {
             session: session.to_owned(),
             message: None,
+            last: None,
+            before: None,
             tools: Tools::Brief,
             reasoning: false,
             at: None,
@@ -71,8 +81,9 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
     let mut failed: Option<std::io::Error> = None;
     let (mut n_shown, mut n_parts) = (0, 0);
     // One walk over the messages, whatever is made of each.
+    let page = args.last.map(|limit| page(home, &session, limit, args.before.as_deref())).transpose()?;
     let mut walk = |show: &mut dyn FnMut(&annals::home::MessageRecord) -> std::io::Result<()>| {
-        home.messages(&session, Want::Parts, &mut |mut message| {
+        let mut visit = |mut message: annals::home::MessageRecord| {
             let wanted = match (&args.message, &message.stored.key) {
                 (Some(wanted), Key::Message(_, id)) => id.as_str().starts_with(wanted.as_str()),
                 _ => true,
@@ -88,7 +99,11 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
                     ControlFlow::Break(())
                 }
             }
-        })
+        };
+        let Some(page) = &page else { return home.messages(&session, Want::Parts, &mut visit) };
+        let found = home.page(&session, page, Want::Parts)?;
+        let _ = found.value.into_iter().try_for_each(visit);
+        Ok(found.quarantined)
     };
     let unvisited = if context.json {
         let mut writer = ExportWriter::new(&session.stored.document);
@@ -131,5 +146,23 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
         return Err(CliError::new(format!("no message of session {} begins with {wanted:?}", session.id)));
     }
     let outcome = report_quarantine(&quarantined, context.stderr_paint());
+    if page.is_some() {
+        return Ok(outcome);
+    }
     Ok(outcome.and(context.report_awaited(parts_awaited(home, &session, n_parts))))
+}
+
+/// The wanted page of a session.
+fn page(
+    home: &dyn Read,
+    session: &SessionRecord,
+    limit: usize,
+    before: Option<&str>,
+) -> Result<Page, CliError> {
+    let Some(before) = before else { return Ok(Page { before: None, limit }) };
+    let id = MessageId::parse(before).map_err(CliError::new)?;
+    match home.document(&Key::Message(session.id.clone(), id.clone()))? {
+        Some(_) => Ok(Page { before: Some(id), limit }),
+        None => Err(CliError::new(format!("session {} has no message {before}", session.id))),
+    }
 }

@@ -259,3 +259,22 @@ fn the_index_follows() {
     let unsynced = user.annals(&["search", "xylophone", "--no-sync", "--json"]).run().ok().json();
     assert_eq!(unsynced.as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn a_damaged_index_is_made_anew() {
+    let user = User::with("opencode-1.1.65");
+    let found = user.annals(&["search", "file", "-n", "1"]).run().to_string();
+    let index = user.store().with_extension("index");
+    for entry in std::fs::read_dir(&index).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "term") {
+            std::fs::write(&path, b"not what it was").unwrap();
+        }
+    }
+    let without = user.annals(&["search", "file", "-n", "1", "--no-sync"]).run().to_string();
+    assert!(without.contains("exit 1") && without.contains("annals reindex"), "{without}");
+    let again = user.annals(&["search", "file", "-n", "1"]).run().to_string();
+    assert!(again.contains("warning: the text index is damaged and is made anew"), "{again}");
+    assert_eq!(again.replace("warning: the text index is damaged and is made anew\n", ""), found);
+    assert_eq!(user.annals(&["search", "file", "-n", "1"]).run().to_string(), found);
+}

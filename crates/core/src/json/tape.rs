@@ -163,7 +163,9 @@ impl Scanner<'_> {
         loop {
             let rest = &self.bytes[self.at..];
             let plain = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
-            if let Some(control) = rest[..plain].iter().position(|&byte| byte < 0x20) {
+            // Many bytes at once, where looking for the first would go one by one.
+            let has_control = rest[..plain].iter().fold(false, |has, &byte| has | (byte < 0x20));
+            if has_control && let Some(control) = rest[..plain].iter().position(|&byte| byte < 0x20) {
                 self.at += control;
                 return Err(JsonErrorKind::Control(rest[control]));
             }

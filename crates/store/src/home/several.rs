@@ -8,7 +8,7 @@ use annals_core::id::{Millis, SessionId};
 use annals_core::lens::Session;
 use annals_core::{Key, Stored};
 
-use super::{Extent, Found, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want, Work};
+use super::{Extent, Found, MessageRecord, Page, Quarantined, Read, ReadError, SessionRecord, Want, Work};
 use crate::check::Problem;
 use crate::figures::{self, Figures};
 use crate::history::History;
@@ -164,6 +164,18 @@ impl Read for Several<'_> {
         match self.home_of(session) {
             Some(home) => home.figures(session, want, visit),
             None => figures::read(self, session, want, visit),
+        }
+    }
+
+    fn page(
+        &self,
+        session: &SessionRecord,
+        page: &Page,
+        want: Want,
+    ) -> Result<Found<Vec<MessageRecord>>, ReadError> {
+        match self.home_of(session) {
+            Some(home) => home.page(session, page, want),
+            None => Ok(Found::default()),
         }
     }
 

@@ -1,12 +1,14 @@
 //! Search: everything that was said is found, the right thing first, and nothing can make it fail.
 
+use std::path::{Path, PathBuf};
+
 use annals::home::annals::Annals;
 use annals::home::{Read, Write};
 use annals::ids;
 use annals::model::Transaction;
 use annals::model::search::query::{Field, Filter, parse};
 use annals::query::SessionQuery;
-use annals::search::{Hits, Request, Wanted};
+use annals::search::{Hits, Request, SearchError, Wanted};
 use annals::sync::{Options, Stage};
 use annals_testkit::Fixture;
 
@@ -81,6 +83,54 @@ fn what_was_said_is_found_by_words_pieces_phrases_and_prefixes() {
     assert!(hit.message.is_some() && hit.part.is_some());
 }
 
+/// Puts another file in the place of one: whoever has that one open, or mapped into memory, keeps it.
+fn replace(path: &Path, bytes: &[u8]) {
+    std::fs::remove_file(path).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// From a damaged index come hits that are in the store, or an error; never a panic.
+#[test]
+fn a_damaged_index_is_an_error_at_worst() {
+    let fixture = Fixture::unpack("opencode-1.0.185");
+    let (_directory, store) = empty_store();
+    run(&store, &open(fixture.home()), Options { stage: Stage::Text, ..ALL });
+    let path = store.path().to_owned();
+    // Where the list of its files is damaged, the index is made anew at once.
+    let entries = std::fs::read_dir(store.index_path()).unwrap().map(|entry| entry.unwrap().path());
+    let is_listed =
+        |path: &PathBuf| path.extension().is_some_and(|extension| extension != "json" && extension != "lock");
+    let files: Vec<PathBuf> = entries.filter(is_listed).collect();
+    let (mut n_errors, mut n_answers) = (0, 0);
+    std::panic::set_hook(Box::new(|_| ()));
+    for file in files {
+        let whole = std::fs::read(&file).unwrap();
+        for n in 0..40_usize.min(whole.len()) {
+            let mut damaged = whole.clone();
+            let at = n * whole.len() / 40;
+            match n % 4 {
+                0 => damaged[at] ^= 0x40,
+                1 => damaged[at..].iter_mut().take(48).for_each(|byte| *byte = 0xff),
+                2 => damaged[at..].iter_mut().take(48).for_each(|byte| *byte = 0),
+                _ => damaged.truncate(at),
+            }
+            replace(&file, &damaged);
+            // Opened anew, or it would keep the index it had.
+            let store = Annals::open(&path).unwrap();
+            for query in ["the", "\"the file\"", "fi*", "role:user file"] {
+                match store.search(&request(Wanted::Words(parse(query).unwrap()))) {
+                    Ok(_) => n_answers += 1,
+                    Err(SearchError::Index { .. }) => n_errors += 1,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        replace(&file, &whole);
+    }
+    let _ = std::panic::take_hook();
+    assert!(n_errors > 50 && n_answers > 50, "{n_errors} errors, {n_answers} answers");
+}
+
 #[test]
 fn the_index_follows_what_is_changed_deleted_and_rebuilt() {
     let (_directory, store) = empty_store();
@@ -107,7 +157,7 @@ fn the_index_follows_what_is_changed_deleted_and_rebuilt() {
     assert_eq!(words(&store, "second").total, 1);
     // Nor is anything harmed by damage in it.
     for entry in std::fs::read_dir(store.index_path()).unwrap() {
-        std::fs::write(entry.unwrap().path(), b"not what it was").unwrap();
+        replace(&entry.unwrap().path(), b"not what it was");
     }
     let query = parse("second").unwrap();
     let _ = store.search(&request(Wanted::Words(query)));

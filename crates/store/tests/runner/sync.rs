@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use annals::history::{At, History, LogQuery};
-use annals::home::Read;
 use annals::home::annals::Annals;
+use annals::home::{Page, Read, Want};
+use annals::model::Key;
 use annals::query::SessionQuery;
 use annals::sync::source::Source;
 use annals::sync::{Account, Options, Stage, sync};
@@ -54,6 +55,38 @@ fn everything(home: &dyn Read) -> Vec<(String, Vec<u8>, Vec<String>)> {
         .collect();
     all.sort();
     all
+}
+
+/// Read backwards page by page, a session is what it is read at once.
+#[test]
+fn pages_make_up_the_session() {
+    for fixture in ["opencode-1.0.185", "small-1.18.33"] {
+        let fixture = Fixture::unpack(fixture);
+        let home = fixture_home(&fixture);
+        let (_directory, store) = empty_store();
+        run(&store, &*home, ALL);
+        let homes: [&dyn Read; 2] = [&*home, &store];
+        for home in homes {
+            for session in home.sessions(&SessionQuery::default()).unwrap().value {
+                let (whole, _) = super::kit::messages(home, &session);
+                let mut paged: Vec<String> = Vec::new();
+                let mut before = None;
+                loop {
+                    let page = home.page(&session, &Page { before, limit: 3 }, Want::Parts).unwrap().value;
+                    let Some(Key::Message(_, first)) = page.first().map(|message| message.stored.key.clone())
+                    else {
+                        break;
+                    };
+                    paged.splice(0..0, page.iter().map(|message| format!("{message:?}")));
+                    before = Some(first);
+                }
+                let whole: Vec<String> = whole.iter().map(|message| format!("{message:?}")).collect();
+                assert_eq!(paged, whole, "{} in {}", session.id, home.url());
+                let nowhere = Page { before: Some(annals::ids::new_message()), limit: 3 };
+                assert!(home.page(&session, &nowhere, Want::Parts).unwrap().value.is_empty());
+            }
+        }
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl Write for Annals {
             self.expect(&mut revising, &change.key, &change.expected)?;
             match (&change.document, prepared) {
                 (Some(document), Some(prepared)) => {
-                    let put = revising.put(&change.key, prepared, document).map_err(failed)?;
+                    let put = revising.put(&change.key, prepared, Some(document)).map_err(failed)?;
                     receipt.written += usize::from(put != Put::Unchanged);
                 }
                 _ => receipt.deleted += usize::from(revising.delete(&change.key).map_err(failed)?),

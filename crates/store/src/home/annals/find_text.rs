@@ -1,6 +1,7 @@
 //! Answering searches: words from the text index, everything else from the documents themselves.
 
 use std::collections::{BinaryHeap, HashSet};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use annals_core::id::Millis;
@@ -47,7 +48,14 @@ impl Annals {
     pub fn search(&self, request: &Request) -> Result<Hits, SearchError> {
         let sessions = self.wanted_sessions(&request.sessions)?;
         match &request.wanted {
-            Wanted::Words(query) => self.search_words(request, query, sessions),
+            Wanted::Words(query) => {
+                // tantivy trusts its files; from damaged ones it panics now and then.
+                let search = AssertUnwindSafe(|| self.search_words(request, query, sessions));
+                panic::catch_unwind(search).unwrap_or_else(|_| {
+                    let path = self.index_path().display().to_string();
+                    Err(SearchError::Index { path, what: "it is damaged".to_owned() })
+                })
+            }
             Wanted::Substring { text, ignore_case } => self.search_documents(
                 request,
                 &pattern(&regex::escape(text), *ignore_case)?,

@@ -1,6 +1,6 @@
 //! Reading: the store as it is, or as it was at some moment, through the same functions.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use annals_core::id::{MessageId, Millis, SessionId};
@@ -9,17 +9,18 @@ use annals_core::{Document, Key, Stored};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::Annals;
-use super::codec::{self, Hash};
+use super::codec::{self, Damage, Hash};
 use super::derived;
 use super::facts::{FIGURES, figures_of};
 use super::kind::Kind;
-use super::scan::is_of;
+use super::scan::{Bound, is_of};
 use super::synced::OF_NO_SESSION;
 use crate::check::Problem;
 use crate::figures::{Call, Figures};
 use crate::history::History;
 use crate::home::{
-    Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Work, row_place,
+    Extent, Found, MessageRecord, Page, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Work,
+    row_place,
 };
 use crate::query::SessionQuery;
 use crate::summary::SessionSummary;
@@ -43,33 +44,37 @@ pub(super) struct View<'s> {
 struct StateRow {
     project: Option<String>,
     hash: Option<Hash>,
-    form: i64,
-    size: i64,
-    data: Vec<u8>,
+    /// The text, compared with the hash.
+    text: Result<Vec<u8>, Damage>,
 }
 
 /// The columns of [`StateRow`], in this order. They have the same names in both tables.
 const STATE: &str = "x.project, x.hash, x.form, x.size, x.data";
 
 impl StateRow {
-    fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<StateRow> {
-        Ok(StateRow {
-            project: row.get(first)?,
-            hash: row.get_ref(first + 1)?.as_bytes_or_null()?.and_then(Hash::read),
-            form: row.get::<_, Option<i64>>(first + 2)?.unwrap_or(0),
-            size: row.get::<_, Option<i64>>(first + 3)?.unwrap_or(0),
-            data: row.get_ref(first + 4)?.as_bytes_or_null()?.unwrap_or_default().to_vec(),
-        })
+    /// Reads a row. `bound` says what an earlier state's hash is combined with.
+    fn read(row: &Row<'_>, first: usize, bound: Bound) -> rusqlite::Result<StateRow> {
+        let project: Option<String> = row.get(first)?;
+        let hash = row.get_ref(first + 1)?.as_bytes_or_null()?.and_then(Hash::read);
+        let hash = match bound {
+            Some((document, since)) => hash.map(|hash| hash.bound(document, since, project.as_deref())),
+            None => hash,
+        };
+        let form = row.get::<_, Option<i64>>(first + 2)?.unwrap_or(0);
+        let size = row.get::<_, Option<i64>>(first + 3)?.unwrap_or(0);
+        // Unpacked where it stands: it may be large, and a copy as well.
+        let data = row.get_ref(first + 4)?.as_bytes_or_null()?.unwrap_or_default();
+        let text = hash.map_or(Ok(Vec::new()), |hash| codec::unpack(form, size, data, hash));
+        Ok(StateRow { project, hash, text })
     }
 
     /// The document; none where there is none in this state.
     fn document(self, place: &str) -> Result<Option<Document>, Quarantined> {
-        let Some(hash) = self.hash else { return Ok(None) };
+        if self.hash.is_none() {
+            return Ok(None);
+        }
         let damaged = |reason: Reason| Quarantined { place: place.to_owned(), reason, session: None };
-        let text = codec::unpack(self.form, self.size, &self.data, hash);
-        let text = text.map_err(|damage| damaged(damage.into()))?;
-        // The stored bytes are of no use any more, and may be large.
-        drop(self.data);
+        let text = self.text.map_err(|damage| damaged(damage.into()))?;
         Document::parse(text).map(Some).map_err(|error| damaged(Reason::Json(error)))
     }
 }
@@ -83,14 +88,17 @@ impl<'s> View<'s> {
     fn state(&self, connection: &Connection, n: i64) -> rusqlite::Result<Option<StateRow>> {
         let Some((time, number)) = self.at else {
             let sql = format!("SELECT {STATE} FROM document x WHERE n = ?1");
-            return connection.prepare_cached(&sql)?.query_row([n], |row| StateRow::read(row, 0)).optional();
+            return connection
+                .prepare_cached(&sql)?
+                .query_row([n], |row| StateRow::read(row, 0, None))
+                .optional();
         };
         let latest = format!(
             "SELECT {STATE} FROM document x JOIN revision r ON r.n = x.since WHERE x.n = ?1 AND (r.time, r.n) <= (?2, ?3)"
         );
         let found = connection
             .prepare_cached(&latest)?
-            .query_row((n, time, number), |row| StateRow::read(row, 0))
+            .query_row((n, time, number), |row| StateRow::read(row, 0, None))
             .optional()?;
         if found.is_some() {
             return Ok(found);
@@ -101,11 +109,7 @@ impl<'s> View<'s> {
         );
         connection
             .prepare_cached(&earlier)?
-            .query_row((n, time, number), |row| {
-                let (state, since) = (StateRow::read(row, 0)?, row.get("since")?);
-                let hash = state.hash.map(|hash| hash.bound(n, since, state.project.as_deref()));
-                Ok(StateRow { hash, ..state })
-            })
+            .query_row((n, time, number), |row| StateRow::read(row, 0, Some((n, row.get("since")?))))
             .optional()
     }
 
@@ -240,6 +244,75 @@ impl<'s> View<'s> {
         Ok(())
     }
 
+    /// The messages of a session in the order of the conversation, deleted ones too: numbers and ids.
+    fn message_numbers(&self, session: &SessionId) -> Result<Vec<(i64, String)>, ReadError> {
+        self.store.read(|connection| match number(connection, 0, Kind::Session, session.as_str())? {
+            Some(n) => messages_below(connection, n),
+            None => Ok(Vec::new()),
+        })
+    }
+
+    /// Visits these messages of a session, a page at a time. Returns which could not be read.
+    fn visit(
+        &self,
+        session: &SessionRecord,
+        mut pending: &[(i64, String)],
+        want: Want,
+        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        let mut quarantined = Vec::new();
+        while !pending.is_empty() {
+            // Read again from here, should the read have to be repeated.
+            let page = self.store.read(|connection| {
+                let (mut records, mut problems) = (Vec::new(), Vec::new());
+                let (mut n_taken, mut n_bytes) = (0, 0);
+                for (n, id) in pending.iter().take(PAGE) {
+                    n_taken += 1;
+                    let key =
+                        |_: Option<&str>| Some(Key::Message(session.id.clone(), MessageId::parse(id).ok()?));
+                    let mut converted = false;
+                    if want != Want::PartCounts || self.at.is_some() {
+                        converted = is_converted(connection, *n)?;
+                    }
+                    match self.stored(connection, *n, key)? {
+                        Ok(Some(stored)) => {
+                            let created = Message::created_in(stored.document.root());
+                            let made = created.or_else(|| session.created()).unwrap_or(0);
+                            let mut record = MessageRecord {
+                                stored,
+                                made,
+                                parts: Vec::new(),
+                                n_parts: 0,
+                                quarantined: Vec::new(),
+                                converted,
+                            };
+                            self.add_parts(connection, &session.id, *n, &mut record, want)?;
+                            n_bytes += record.stored.document.bytes().len();
+                            n_bytes +=
+                                record.parts.iter().map(|part| part.document.bytes().len()).sum::<usize>();
+                            records.push(record);
+                        }
+                        Ok(None) => {}
+                        Err(problem) => problems.push(problem),
+                    }
+                    if n_bytes >= PAGE_BYTES {
+                        break;
+                    }
+                }
+                Ok((records, problems, n_taken))
+            })?;
+            let (records, problems, n_taken) = page;
+            pending = &pending[n_taken..];
+            quarantined.extend(problems);
+            for record in records {
+                if visit(record).is_break() {
+                    return Ok(quarantined);
+                }
+            }
+        }
+        Ok(quarantined)
+    }
+
     /// What could not be read of a session when it was last looked for; without one, of none that is in the store.
     fn quarantine(&self, session: Option<&SessionId>) -> Result<Vec<Quarantined>, ReadError> {
         if self.at.is_some() {
@@ -318,62 +391,37 @@ impl Read for View<'_> {
         visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
     ) -> Result<Vec<Quarantined>, ReadError> {
         let mut quarantined = self.quarantine(Some(&session.id))?;
-        let mut pending: VecDeque<(i64, String)> = self.store.read(|connection| {
-            match number(connection, 0, Kind::Session, session.id.as_str())? {
-                Some(n) => messages_below(connection, n).map(VecDeque::from),
-                None => Ok(VecDeque::new()),
-            }
-        })?;
-        while !pending.is_empty() {
-            // Read again from here, should the read have to be repeated.
-            let page = self.store.read(|connection| {
-                let (mut records, mut problems) = (Vec::new(), Vec::new());
-                let (mut n_taken, mut n_bytes) = (0, 0);
-                for (n, id) in pending.iter().take(PAGE) {
-                    n_taken += 1;
-                    let key =
-                        |_: Option<&str>| Some(Key::Message(session.id.clone(), MessageId::parse(id).ok()?));
-                    let mut converted = false;
-                    if want != Want::PartCounts || self.at.is_some() {
-                        converted = is_converted(connection, *n)?;
-                    }
-                    match self.stored(connection, *n, key)? {
-                        Ok(Some(stored)) => {
-                            let created = Message::created_in(stored.document.root());
-                            let made = created.or_else(|| session.created()).unwrap_or(0);
-                            let mut record = MessageRecord {
-                                stored,
-                                made,
-                                parts: Vec::new(),
-                                n_parts: 0,
-                                quarantined: Vec::new(),
-                                converted,
-                            };
-                            self.add_parts(connection, &session.id, *n, &mut record, want)?;
-                            n_bytes += record.stored.document.bytes().len();
-                            n_bytes +=
-                                record.parts.iter().map(|part| part.document.bytes().len()).sum::<usize>();
-                            records.push(record);
-                        }
-                        Ok(None) => {}
-                        Err(problem) => problems.push(problem),
-                    }
-                    if n_bytes >= PAGE_BYTES {
-                        break;
-                    }
-                }
-                Ok((records, problems, n_taken))
-            })?;
-            let (records, problems, n_taken) = page;
-            pending.drain(..n_taken);
-            quarantined.extend(problems);
-            for record in records {
-                if visit(record).is_break() {
-                    return Ok(quarantined);
-                }
-            }
-        }
+        let pending = self.message_numbers(&session.id)?;
+        quarantined.extend(self.visit(session, &pending, want, visit)?);
         Ok(quarantined)
+    }
+
+    fn page(
+        &self,
+        session: &SessionRecord,
+        page: &Page,
+        want: Want,
+    ) -> Result<Found<Vec<MessageRecord>>, ReadError> {
+        let mut found = Found { value: Vec::new(), quarantined: self.quarantine(Some(&session.id))? };
+        let all = self.message_numbers(&session.id)?;
+        let end = match &page.before {
+            Some(before) => all.iter().position(|(_, id)| id == before.as_str()).unwrap_or(0),
+            None => all.len(),
+        };
+        // Messages that are deleted are among them, so a page may take more than one step.
+        let mut end = end;
+        while end > 0 && found.value.len() < page.limit {
+            let begin = end.saturating_sub(page.limit - found.value.len());
+            let mut records = Vec::new();
+            found.quarantined.extend(self.visit(session, &all[begin..end], want, &mut |record| {
+                records.push(record);
+                ControlFlow::Continue(())
+            })?);
+            records.append(&mut found.value);
+            found.value = records;
+            end = begin;
+        }
+        Ok(found)
     }
 
     fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
@@ -396,6 +444,12 @@ impl Read for View<'_> {
             };
             let mut keys = Vec::new();
             let is_there = |n: i64| -> rusqlite::Result<Option<Option<String>>> {
+                if self.at.is_none() {
+                    return connection
+                        .prepare_cached("SELECT project FROM document WHERE n = ?1 AND hash NOTNULL")?
+                        .query_row([n], |row| row.get(0))
+                        .optional();
+                }
                 Ok(self.state(connection, n)?.filter(|state| state.hash.is_some()).map(|state| state.project))
             };
             if let Some(project) = is_there(session)? {
@@ -507,6 +561,15 @@ impl Read for Annals {
         visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
     ) -> Result<Vec<Quarantined>, ReadError> {
         View::now(self).messages(session, want, visit)
+    }
+
+    fn page(
+        &self,
+        session: &SessionRecord,
+        page: &Page,
+        want: Want,
+    ) -> Result<Found<Vec<MessageRecord>>, ReadError> {
+        View::now(self).page(session, page, want)
     }
 
     fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
@@ -663,7 +726,7 @@ fn states_below(
     while let Some(row) = rows.next()? {
         let below =
             Below { n: row.get(0)?, id: row.get_ref(1)?.as_str()?, era: row.get(2)?, is_it: row.get(3)? };
-        visit(&below, StateRow::read(row, 4)?);
+        visit(&below, StateRow::read(row, 4, None)?);
     }
     Ok(())
 }

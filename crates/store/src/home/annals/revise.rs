@@ -150,12 +150,12 @@ impl<'c> Revising<'c> {
         }
     }
 
-    /// Stores a document. `document` is what `prepared` was made of.
+    /// Stores a document. `document` is what `prepared` was made of; without it, nothing is taken for a step of a stream.
     pub(crate) fn put(
         &mut self,
         key: &Key,
         prepared: &Prepared,
-        document: &Document,
+        document: Option<&Document>,
     ) -> rusqlite::Result<Put> {
         let (owner, id) = self.owner_or_new(key)?;
         let known = match owner.is_new {
@@ -174,8 +174,13 @@ impl<'c> Revising<'c> {
         if known.is_present && known.hash == Some(prepared.packed.hash) && is_same_place {
             return Ok(Put::Unchanged);
         }
-        let old = known.document(self.connection)?;
-        let is_step = is_same_place && old.is_some_and(|old| stream::continues(key, &old, document));
+        let is_step = match document.filter(|_| is_same_place) {
+            Some(document) => {
+                let old = known.document(self.connection)?;
+                old.is_some_and(|old| stream::continues(key, &old, document))
+            }
+            None => false,
+        };
         let number = self.number()?;
         // A placeholder is no state, so there is nothing to keep of it.
         let is_kept = !is_step && known.since != 0;

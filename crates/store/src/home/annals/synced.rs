@@ -52,8 +52,9 @@ pub(crate) struct Origin {
 /// A change that a look found.
 #[derive(Debug)]
 pub(crate) enum Finding {
-    /// A document is new or has changed; with what the text index is to know of it.
-    Put(Key, Document, Box<Prepared>, Text),
+    /// A document is new or has changed; with what the text index is to know of it. One that the store has nothing of was
+    /// let go already: many of them wait to be stored.
+    Put(Key, Option<Document>, Box<Prepared>, Text),
     /// A document is gone.
     Delete(Key),
     /// The home has another form of the same document; the store keeps the one it has.
@@ -253,27 +254,27 @@ impl Comparing<'_> {
     pub(crate) fn document(
         &self,
         key: Key,
-        document: Document,
+        document: &Document,
         converted: bool,
         text: impl FnOnce(&Key, &Document) -> Text,
     ) -> Result<Option<Finding>, ReadError> {
-        let put = |key: Key, document: Document| {
-            let prepared = Box::new(Prepared::new(&key, &document, converted));
-            let text = text(&key, &document);
-            Some(Finding::Put(key, document, prepared, text))
+        let put = |key: Key, is_new: bool| {
+            let prepared = Box::new(Prepared::new(&key, document, converted));
+            let text = text(&key, document);
+            Some(Finding::Put(key, (!is_new).then(|| document.clone()), prepared, text))
         };
         if self.is_new || (!self.has_messages && matches!(key, Key::Message(..) | Key::Part(..))) {
-            return Ok(put(key, document));
+            return Ok(put(key, true));
         }
         let hash = Hash::of(document.bytes());
-        let known = self.store.read(|connection| self.known(connection, &key, hash, &document))?;
+        let known = self.store.read(|connection| self.known(connection, &key, hash, document))?;
         Ok(match known {
             Known::Unchanged => None,
             Known::Same => Some(Finding::Same(key, hash)),
-            Known::Nothing if self.standing >= Standing::Level => put(key, document),
-            Known::Differs if self.standing >= Standing::Latest => put(key, document),
+            Known::Nothing if self.standing >= Standing::Level => put(key, true),
+            Known::Differs if self.standing >= Standing::Latest => put(key, false),
             Known::Nothing | Known::Differs => {
-                let prepared = Box::new(Prepared::new(&key, &document, converted));
+                let prepared = Box::new(Prepared::new(&key, document, converted));
                 Some(Finding::Older(key, prepared))
             }
         })
@@ -580,7 +581,7 @@ pub(crate) fn apply(
 ) -> rusqlite::Result<bool> {
     match finding {
         Finding::Put(key, document, prepared, text) => {
-            let Put::Written(n) = revising.put(&key, &prepared, &document)? else { return Ok(false) };
+            let Put::Written(n) = revising.put(&key, &prepared, document.as_ref())? else { return Ok(false) };
             match (text, key.session(), &mut *to_index) {
                 _ if !Kind::of(&key).has_text() => {}
                 (Text::Known(text), Some(session), Some(to_index)) => {

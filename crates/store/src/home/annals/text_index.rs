@@ -2,6 +2,7 @@
 //! so it can lag, be lost or be thrown away without harm.
 
 pub(crate) mod entry;
+mod files;
 mod numbered;
 mod words;
 
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use rayon::prelude::*;
+use tantivy::directory::MmapDirectory;
 use tantivy::indexer::LogMergePolicy;
 use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, Searcher};
 
@@ -20,6 +22,7 @@ use crate::home::ReadError;
 use crate::search::{Indexed, SearchError};
 use crate::{parallel, platform};
 use entry::{Entry, NUMBER, TOKENIZER, entry, schema};
+use files::IndexFiles;
 use numbered::Numbered;
 use words::{Backlog, Words};
 
@@ -29,6 +32,9 @@ const VERSION: u64 = 2;
 const MEMORY: usize = 64 << 20;
 /// So many threads share that; with less than 16 MB each they would write many small files.
 const MAX_THREADS: usize = 4;
+/// Files of so many documents are left as they are. To merge those that a long sync makes would take longer than to make
+/// them, and more memory; to search some dozens takes little longer than one.
+const MERGED: usize = 10_000;
 /// So many documents are read at once by each thread.
 const BATCH: usize = 256;
 
@@ -75,7 +81,7 @@ impl TextIndex {
 
     /// The index at a path, if it is one.
     fn existing(path: &Path) -> Option<TextIndex> {
-        let index = Index::open_in_dir(path).ok()?;
+        let index = Index::open(IndexFiles(MmapDirectory::open(path).ok()?)).ok()?;
         if index.schema() != schema() {
             return None;
         }
@@ -288,6 +294,7 @@ impl Indexing<'_> {
                 .map_err(|error| self.text_index.failed(error))?;
             let mut policy = LogMergePolicy::default();
             policy.set_min_num_segments(8);
+            policy.set_max_docs_before_merge(MERGED);
             writer.set_merge_policy(Box::new(policy));
             self.writer = Some(writer);
         }

@@ -33,6 +33,8 @@ const WEIGHT_FIELD: Field = Field::from_field_id(3);
 pub(in super::super) const PROPERTY: Field = Field::from_field_id(4);
 pub(in super::super) const TEXT: Field = Field::from_field_id(5);
 
+/// Of a longer text only the beginning is indexed; scanning finds the rest. OpenCode cuts what tools print at 50 KB.
+const MAX_TEXT: usize = 16 << 20;
 /// A longer text is not kept as room for the next.
 const MAX_SCRATCH: usize = 1 << 20;
 
@@ -101,7 +103,8 @@ impl Entry {
         TEXT_OF_DOCUMENT.with_borrow_mut(|text| {
             text.clear();
             searchable(key, document, &mut |piece| {
-                text.push_str(piece);
+                let room = MAX_TEXT.saturating_sub(text.len());
+                text.push_str(&piece[..piece.floor_char_boundary(room)]);
                 text.push('\n');
             });
             let entry = (!text.is_empty()).then(|| Entry::with_text(key, document, context, text));
