@@ -229,7 +229,8 @@ const REFERENCES: &[(&str, ProblemKind, &str, &str)] = &[
         "call",
         ProblemKind::Derived,
         "SELECT count(*) FROM call x LEFT JOIN document d ON d.n = x.n AND d.kind = 4 \
-         LEFT JOIN document m ON m.n = d.owner AND m.owner = x.session WHERE d.hash IS NULL OR m.n IS NULL",
+         LEFT JOIN document m ON m.n = d.owner AND m.owner = x.session AND m.n = x.message \
+         WHERE d.hash IS NULL OR m.n IS NULL",
         "of a part that does not exist",
     ),
 ];

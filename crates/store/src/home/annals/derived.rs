@@ -171,7 +171,7 @@ fn rederive(connection: &Connection) -> rusqlite::Result<()> {
     for (session, session_id) in sessions {
         for (message, message_id) in read::below(connection, session, Kind::Message)? {
             let key = Kind::Message.key(&message_id, None, Some(&session_id), None);
-            rederive_one(connection, session, message, key)?;
+            rederive_one(connection, session, session, message, key)?;
             let mut parts = connection.prepare_cached(
                 "SELECT n, id FROM document WHERE owner = ?1 AND kind = ?2 AND hash IS NOT NULL",
             )?;
@@ -179,7 +179,7 @@ fn rederive(connection: &Connection) -> rusqlite::Result<()> {
             while let Some(row) = rows.next()? {
                 let (n, id): (i64, String) = (row.get(0)?, row.get(1)?);
                 let key = Kind::Part.key(&id, Some(&message_id), Some(&session_id), None);
-                rederive_one(connection, session, n, key)?;
+                rederive_one(connection, session, message, n, key)?;
             }
         }
         connection.prepare_cached("UPDATE session SET stale = 1 WHERE n = ?1")?.execute([session])?;
@@ -187,12 +187,18 @@ fn rederive(connection: &Connection) -> rusqlite::Result<()> {
     refresh(connection)
 }
 
-fn rederive_one(connection: &Connection, session: i64, n: i64, key: Option<Key>) -> rusqlite::Result<()> {
+fn rederive_one(
+    connection: &Connection,
+    session: i64,
+    owner: i64,
+    n: i64,
+    key: Option<Key>,
+) -> rusqlite::Result<()> {
     let document = connection
         .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
         .query_row([n], |row| codec::document(row, 0))?;
     if let (Some(key), Some(document)) = (key, document) {
-        Facts::of(&key, &document).store(connection, session, n)?;
+        Facts::of(&key, &document).store(connection, session, owner, n)?;
     }
     Ok(())
 }

@@ -56,8 +56,14 @@ impl Facts {
         }
     }
 
-    /// Stores what is known of document `n`, in place of what was known before.
-    pub(super) fn store(&self, connection: &Connection, session: i64, n: i64) -> rusqlite::Result<()> {
+    /// Stores what is known of document `n`, in place of what was known before. `owner` is what it stands below.
+    pub(super) fn store(
+        &self,
+        connection: &Connection,
+        session: i64,
+        owner: i64,
+        n: i64,
+    ) -> rusqlite::Result<()> {
         match self {
             Facts::None => {}
             Facts::Message(figures) => {
@@ -89,9 +95,9 @@ impl Facts {
             Facts::Call(call) => {
                 connection
                     .prepare_cached(
-                        "INSERT OR REPLACE INTO call (session, n, tool, failed, ms) VALUES (?1, ?2, ?3, ?4, ?5)",
+                        "INSERT OR REPLACE INTO call (session, n, message, tool, failed, ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                     )?
-                    .execute((session, n, &call.tool, call.failed, call.duration))?;
+                    .execute((session, n, owner, &call.tool, call.failed, call.duration))?;
             }
         }
         Ok(())

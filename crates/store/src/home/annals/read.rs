@@ -797,8 +797,9 @@ pub(super) fn figures_of_session(
 ) -> rusqlite::Result<Vec<Figures>> {
     let order = if is_by_time(connection, session)? { "m.made, d.id" } else { "d.era, d.id" };
     let sql = format!(
-        "SELECT {FIGURES}, m.n, d.converted FROM message m JOIN document d ON d.n = m.n WHERE m.session = ?1 \
-         ORDER BY {order}"
+        "SELECT {FIGURES}, m.n, m.n IN (SELECT n FROM document WHERE converted) \
+         FROM document d CROSS JOIN message m ON m.session = d.owner AND m.n = d.n \
+         WHERE d.owner = ?1 AND d.kind = 3 ORDER BY {order}"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([session])?;
@@ -828,9 +829,8 @@ pub(super) fn figures_of_session(
     if want == Want::PartCounts {
         return Ok(figures);
     }
-    let mut statement = connection.prepare_cached(
-        "SELECT c.tool, c.failed, c.ms, d.owner FROM call c JOIN document d ON d.n = c.n WHERE c.session = ?1",
-    )?;
+    let mut statement =
+        connection.prepare_cached("SELECT tool, failed, ms, message FROM call WHERE session = ?1")?;
     let mut rows = statement.query([session])?;
     while let Some(row) = rows.next()? {
         if let Some(place) = places.get(&row.get(3)?) {

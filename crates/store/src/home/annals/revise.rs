@@ -209,7 +209,7 @@ impl<'c> Revising<'c> {
                 Bytes(&prepared.packed),
             ])?;
         let session = self.session_of(key)?;
-        prepared.facts.store(self.connection, session, known.n)?;
+        prepared.facts.store(self.connection, session, owner.n, known.n)?;
         if matches!(prepared.facts, Facts::None) && matches!(key, Key::Part(..)) {
             Facts::remove(self.connection, session, known.n)?;
         }
@@ -507,7 +507,7 @@ impl<'c> Revising<'c> {
             ])?;
         let n = self.connection.last_insert_rowid();
         let session = self.session_of(key)?;
-        prepared.facts.store(self.connection, session, n)?;
+        prepared.facts.store(self.connection, session, owner.n, n)?;
         if let Key::Message(_, message) = key {
             let slot = MessageSlot { slot: Slot { n, is_new: true }, made: prepared.made() };
             self.message = Some((session, message.clone(), slot));

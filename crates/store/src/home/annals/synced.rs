@@ -133,8 +133,7 @@ impl Annals {
         self.read(|connection| {
             let answers = "SELECT 1 FROM message WHERE session = ?1 AND role = 2 AND state = 3";
             // Calls of a message that was deleted may have been left behind. Nobody will end them.
-            let calls = "SELECT 1 FROM call c JOIN document d ON d.n = c.n \
-                         JOIN message m ON m.session = c.session AND m.n = d.owner \
+            let calls = "SELECT 1 FROM call c JOIN message m ON m.session = c.session AND m.n = c.message \
                          WHERE c.session = ?1 AND c.ms IS NULL AND NOT c.failed";
             Ok(connection.prepare_cached(answers)?.exists([session])?
                 || connection.prepare_cached(calls)?.exists([session])?)

@@ -159,6 +159,8 @@ mod tests {
         ALTER TABLE revision DROP COLUMN session;
         ALTER TABLE revision DROP COLUMN written;
         ALTER TABLE revision DROP COLUMN deleted;
+        ALTER TABLE call DROP COLUMN message;
+        DROP INDEX document_converted;
         UPDATE meta SET value = 1 WHERE name IN ('schema', 'reader')";
 
     #[test]
