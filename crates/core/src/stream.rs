@@ -4,25 +4,26 @@
 //! every one of them would be the answer times its length.
 
 use crate::document::{Document, Key};
+use crate::id::Millis;
 use crate::json::{Node, same_value};
-use crate::lens::{Message, Part, ToolStatus};
+use crate::lens::Lens;
 
 /// Whether a document says of itself that it is not finished: an answer without an end, a tool that runs.
 pub fn is_open(key: &Key, document: &Document) -> bool {
+    let root = document.root();
+    let is = |path: &[&str], wanted: &str| {
+        root.at(path).and_then(Node::as_text).is_some_and(|text| text == wanted)
+    };
     match key {
-        Key::Message(..) => match document.lens::<Message<'_>>() {
-            Message::User(_) => false,
-            Message::Assistant(answer) | Message::Other(answer) => {
-                answer.error.is_none() && answer.time.is_none_or(|time| time.completed.is_none())
-            }
-        },
-        Key::Part(..) => match document.lens::<Part<'_>>() {
-            Part::Tool(part) => {
-                let status = part.state.and_then(|state| state.status());
-                matches!(status, Some(ToolStatus::Pending | ToolStatus::Running))
-            }
-            _ => false,
-        },
+        Key::Message(..) => {
+            let has_failed = root.get("error").is_some_and(|error| !error.is_null());
+            let completed = root.at(&["time", "completed"]).and_then(Millis::look);
+            !is(&["role"], "user") && !has_failed && completed.is_none()
+        }
+        Key::Part(..) => {
+            let status = ["state", "status"];
+            is(&["type"], "tool") && (is(&status, "pending") || is(&status, "running"))
+        }
         _ => false,
     }
 }

@@ -8,7 +8,7 @@
 mod events;
 pub mod source;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -23,7 +23,7 @@ use crate::figures::Figures;
 use crate::home::annals::Annals;
 use crate::home::annals::facts::Prepared;
 use crate::home::annals::revise::{Put, Revising};
-use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin, Text};
+use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin, Standing, Text};
 use crate::home::annals::text_index::Indexing;
 use crate::home::annals::text_index::entry::{Context, Entry};
 use crate::home::{CommitError, Quarantined, ReadError, Reason};
@@ -283,11 +283,12 @@ fn sync_home(
     if projects_changed || options.full {
         unreadable.extend(sync_projects(store, source, home, account)?);
     }
+    let numbers = if jobs.is_empty() { HashMap::new() } else { store.session_numbers()? };
     let is_stopped = AtomicBool::new(false);
     let (sender, receiver) = mpsc::sync_channel(CHUNKS_AHEAD);
     let outcome = std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
-            let tour = Tour { store, source, home, depth, began, options, sender };
+            let tour = Tour { store, source, home, depth, began, options, numbers, sender };
             let look_at = |(index, job): (usize, &Job)| -> Result<(), ReadError> {
                 if is_stopped.load(Ordering::Relaxed) {
                     return Ok(());
@@ -397,12 +398,14 @@ struct Tour<'t> {
     /// When the home was surveyed.
     began: Millis,
     options: Options,
+    /// Of the sessions that the store had when the home was surveyed. To ask for each would take longer.
+    numbers: HashMap<String, i64>,
     sender: SyncSender<Chunk>,
 }
 
 /// Looks at one session and sends what has changed.
 fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), ReadError> {
-    let &Tour { store, source, home, depth, began, options, ref sender } = tour;
+    let &Tour { store, source, home, depth, began, options, ref numbers, ref sender } = tour;
     let id = &job.sighting.session;
     // What was looked at in depth once is kept up to date in depth: only what was written since is read.
     let depth = job.known.as_ref().map_or(depth, |known| known.depth.max(depth));
@@ -410,9 +413,11 @@ fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), ReadError> {
     let Some(record) = source.sighted(&job.sighting)? else { return Ok(()) };
     let session = record.stored.document.lens::<Session<'_>>();
     let updated = session.time.and_then(|time| time.updated).unwrap_or(0);
-    let standing = store.standing(id, home, updated)?;
-    let number = store.document_number(id)?;
-    let has_messages = number.map_or(Ok(false), |number| store.has_messages(number))?;
+    let number = numbers.get(id.as_str()).copied();
+    let (standing, has_messages) = match number {
+        Some(number) => (store.standing(id, home, updated)?, store.has_messages(number)?),
+        None => (Standing::Only, false),
+    };
     let comparing =
         Comparing { store, session: id.clone(), home, standing, is_new: number.is_none(), has_messages };
     // A look that went less deep says nothing about what was below, and one in the future nothing about what came after.

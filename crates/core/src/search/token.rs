@@ -91,6 +91,10 @@ impl<'t> Tokens<'t> {
         }
         let bytes = self.source.as_bytes();
         while let Some(&byte) = bytes.get(self.at) {
+            if byte.is_ascii_digit() && is_line_number(bytes, self.at) {
+                self.at += LINE_NUMBER;
+                continue;
+            }
             match OF_BYTE[usize::from(byte)] {
                 LOWER | UPPER | DIGIT => {
                     self.word();
@@ -236,6 +240,17 @@ fn fold_into(folded: &mut String, piece: &str) {
             c => folded.extend(c.to_lowercase()),
         }
     }
+}
+
+/// How long the numbers are that OpenCode's `read` put before the lines of a file up to 1.1: `00012| `.
+const LINE_NUMBER: usize = 7;
+
+/// Whether such a number begins here. It is no text of the file: a phrase may go on over the end of a line.
+fn is_line_number(bytes: &[u8], at: usize) -> bool {
+    (at == 0 || bytes[at - 1] == b'\n')
+        && bytes
+            .get(at..at + LINE_NUMBER)
+            .is_some_and(|number| number[..5].iter().all(u8::is_ascii_digit) && number[5..] == *b"| ")
 }
 
 /// The class and the length of the character that begins at `at`.

@@ -218,3 +218,10 @@ proptest::proptest! {
         proptest::prop_assert_eq!(tokens(&format!("{a}\n{b}")), joined);
     }
 }
+
+#[test]
+fn numbers_of_lines_are_no_words() {
+    let text = "<file>\n00001| export function cents() {\n00002|   return 12345| 7\n12345| }\n";
+    check(text, "file@0 export@1 function@2 cents@3 return@4 12345@5 7@6");
+    assert_eq!(tokens("404: not found").len(), 3);
+}

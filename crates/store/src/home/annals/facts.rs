@@ -1,7 +1,8 @@
 //! What the store knows of a document without reading it again: the columns of the derived tables.
 
 use annals_core::id::Millis;
-use annals_core::lens::{Message, Part, ToolStatus};
+use annals_core::json::Node;
+use annals_core::lens::{Message, ToolPart, ToolStatus};
 use annals_core::{Document, Key, Usage};
 use rusqlite::{Connection, Row};
 
@@ -48,10 +49,12 @@ impl Facts {
                 let made = message.created().unwrap_or(0);
                 Facts::Message(Box::new(Figures::of(&message, made)))
             }
-            Key::Part(..) => match document.lens::<Part<'_>>() {
-                Part::Tool(part) => Call::of(&part).map_or(Facts::None, Facts::Call),
-                _ => Facts::None,
-            },
+            Key::Part(..) => {
+                let root = document.root();
+                let is_tool = root.get("type").and_then(Node::as_text).is_some_and(|kind| kind == "tool");
+                let call = is_tool.then(|| document.lens::<ToolPart<'_>>());
+                call.and_then(|part| Call::of(&part)).map_or(Facts::None, Facts::Call)
+            }
             _ => Facts::None,
         }
     }

@@ -168,9 +168,10 @@ impl Annals {
         })
     }
 
-    /// The number of a session, if the store has a place for it.
-    pub(crate) fn document_number(&self, session: &SessionId) -> Result<Option<i64>, ReadError> {
-        self.read(|connection| number(connection, 0, Kind::Session, session.as_str()))
+    /// The numbers of all sessions that the store has a place for, by their ids.
+    pub(crate) fn session_numbers(&self) -> Result<HashMap<String, i64>, ReadError> {
+        let sessions = self.read(|connection| below(connection, 0, Kind::Session))?;
+        Ok(sessions.into_iter().map(|(n, id)| (id, n)).collect())
     }
 
     /// Whether the store has, or had, any message of a session.
