@@ -89,6 +89,23 @@ fn replace(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).unwrap();
 }
 
+/// Another process may be about to make the index: to search does not take it away, nor make one.
+#[test]
+fn a_search_leaves_the_index_as_it_is() {
+    let (_directory, store) = empty_store();
+    let sample = Sample::new(ids::new_session(), "/home/dev/shop");
+    sample.store(&store, "first wording", "an answer");
+    assert_eq!((words(&store, "wording").total, words(&store, "wording").unindexed > 2), (0, true));
+    assert!(!store.index_path().exists());
+    std::fs::create_dir(store.index_path()).unwrap();
+    let begun = store.index_path().join("begun.term");
+    std::fs::write(&begun, b"a part of it").unwrap();
+    assert_eq!(words(&store, "wording").total, 0);
+    assert!(begun.exists());
+    store.update_index(&|_, _| ()).unwrap();
+    assert_eq!((words(&store, "wording").total, words(&store, "wording").unindexed), (1, 0));
+}
+
 /// From a damaged index come hits that are in the store, or an error; never a panic.
 #[test]
 fn a_damaged_index_is_an_error_at_worst() {

@@ -90,6 +90,7 @@ impl Annals {
         sessions: Option<HashSet<u64>>,
     ) -> Result<Hits, SearchError> {
         let (searcher, unindexed) = self.search_index()?;
+        let Some(searcher) = searcher else { return Ok(Hits { hits: Vec::new(), total: 0, unindexed }) };
         let failed =
             |what: String| SearchError::Index { path: self.index_path().display().to_string(), what };
         let mut clauses = vec![(Occur::Must, translate(query)?)];

@@ -63,7 +63,8 @@ struct Reached {
 }
 
 impl TextIndex {
-    /// Opens the index of a store. One that cannot be used is made anew: there is nothing in it that is not in the store.
+    /// Opens the index of a store to write to it. One that cannot be used is made anew: there is nothing in it that is not in
+    /// the store.
     fn open(store: &Annals) -> Result<TextIndex, SearchError> {
         let path = store.index_path();
         let failed = |what: String| SearchError::Index { path: path.display().to_string(), what };
@@ -110,29 +111,25 @@ impl Annals {
         self.path().with_extension("index")
     }
 
-    /// The text index as it is, and how many documents it does not know yet.
-    pub(super) fn search_index(&self) -> Result<(Searcher, usize), SearchError> {
+    /// The text index as it is, if there is one, and how many documents it does not know yet. Nothing is made or removed
+    /// here: another process may be about to make it.
+    pub(super) fn search_index(&self) -> Result<(Option<Searcher>, usize), SearchError> {
         let mut kept = self.open_index.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = platform::Stamp::at(&self.index_path().join("meta.json"));
+        let path = self.index_path();
+        let stamp = platform::Stamp::at(&path.join("meta.json"));
         let identity = self.identity()?;
-        let is_current = |open: &&OpenIndex| {
-            open.stamp == stamp && open.reached.store == identity && stamp != Default::default()
-        };
-        let open = match kept.take().filter(|open| is_current(&open)) {
-            Some(open) => open,
-            None => {
-                let text_index = TextIndex::open(self)?;
-                // Nobody is to watch the file in the background: it is looked at here.
-                let builder = text_index.index.reader_builder().reload_policy(ReloadPolicy::Manual);
-                let reader: IndexReader = builder.try_into().map_err(|error| text_index.failed(error))?;
-                OpenIndex {
-                    searcher: reader.searcher(),
-                    reached: text_index.reached().unwrap_or(Reached { revision: 0, store: identity }),
-                    stamp,
-                }
-            }
-        };
-        let reached = open.reached.revision;
+        let mut open = kept.take().filter(|open| open.stamp == stamp);
+        if open.is_none()
+            && let Some(text_index) = TextIndex::existing(&path)
+            && let Some(reached) = text_index.reached()
+        {
+            // Nobody is to watch the file in the background: it is looked at here.
+            let builder = text_index.index.reader_builder().reload_policy(ReloadPolicy::Manual);
+            let reader: IndexReader = builder.try_into().map_err(|error| text_index.failed(error))?;
+            open = Some(OpenIndex { searcher: reader.searcher(), reached, stamp });
+        }
+        let open = open.filter(|open| open.reached.store == identity);
+        let reached = open.as_ref().map_or(0, |open| open.reached.revision);
         let unindexed = match self.head()? > reached {
             true => self.read(|connection| {
                 connection
@@ -143,8 +140,8 @@ impl Annals {
             })?,
             false => 0,
         };
-        let searcher = open.searcher.clone();
-        *kept = Some(open);
+        let searcher = open.as_ref().map(|open| open.searcher.clone());
+        *kept = open;
         Ok((searcher, unindexed))
     }
 
