@@ -551,7 +551,13 @@ fn disks_that_cannot_be_written_to() {
     read-only, with sessions: 0
     1  2026-02-25 12:03  +5   sync · opencode/  First
     log: 0
-    search: 1
+    36aaaa  First
+      you · 2026-02-24 16:20
+        Hello
+        annals show 36aaaa --message msg_36aaaaffe11
+      assistant · 2026-02-24 16:20
+        Hello to you
+        annals show 36aaaa --message msg_36aaaaffe12
     36aaaa  First
       assistant · 2026-02-24 16:20
         Hello to you
@@ -577,8 +583,7 @@ fn disks_that_cannot_be_written_to() {
     warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
     1 revision
     warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
-    error: the text index HOME/.local/share/annals/annals.index cannot be used: Failed to acquire Lockfile: IoError(Os { code: 30, kind: ReadOnlyFilesystem, message: "Read-only file system" }). None
-    hint: `annals reindex` makes it anew; `--substring` and `--regex` do without it
+    2 of 2 hits
     warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
     2 of 2 hits
     warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
