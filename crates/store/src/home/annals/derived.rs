@@ -194,10 +194,7 @@ fn rederive_one(
     n: i64,
     key: Option<Key>,
 ) -> rusqlite::Result<()> {
-    let document = connection
-        .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
-        .query_row([n], |row| codec::document(row, 0))?;
-    if let (Some(key), Some(document)) = (key, document) {
+    if let (Some(key), Some(document)) = (key, read::latest(connection, n)?) {
         Facts::of(&key, &document).store(connection, session, owner, n)?;
     }
     Ok(())

@@ -24,7 +24,7 @@ use tantivy::{DocId, Score, SegmentReader, Term};
 use super::Annals;
 use super::codec;
 use super::kind::Kind;
-use super::read::{Placed, number, placed};
+use super::read::{Placed, latest, number, placed};
 use super::text_index::entry::{MADE, NUMBER, PROPERTY, SESSION, TEXT, WEIGHT};
 use crate::home::{Read, ReadError};
 use crate::parallel;
@@ -452,10 +452,9 @@ fn has_properties(connection: &Connection, n: i64, filters: &[Filter]) -> rusqli
 /// A session, message or part by its number, if it is there.
 fn locate(connection: &Connection, n: i64) -> rusqlite::Result<Option<Located>> {
     let Some(Placed { key, session, message }) = placed(connection, n)? else { return Ok(None) };
-    let Some(document) = document(connection, n)? else { return Ok(None) };
+    let Some(document) = latest(connection, n)? else { return Ok(None) };
     // The column of that name may be behind.
-    let session_document =
-        if session == n { Some(document.clone()) } else { self::document(connection, session)? };
+    let session_document = if session == n { Some(document.clone()) } else { latest(connection, session)? };
     let title = session_document.as_ref().and_then(|document| document.lens::<Session<'_>>().title);
     let title = title.map(|title| title.to_string()).unwrap_or_default();
     let mut located = Located { key, document, title, role: None, agent: None, model: None, made: None };
@@ -480,12 +479,4 @@ fn locate(connection: &Connection, n: i64) -> rusqlite::Result<Option<Located>> 
             .optional()?;
     }
     Ok(Some(located))
-}
-
-fn document(connection: &Connection, n: i64) -> rusqlite::Result<Option<Document>> {
-    connection
-        .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
-        .query_row([n], |row| codec::document(row, 0))
-        .optional()
-        .map(Option::flatten)
 }

@@ -642,6 +642,15 @@ pub(super) fn number_of(connection: &Connection, key: &Key) -> rusqlite::Result<
     }
 }
 
+/// A document as it is now, for those who derive something from it or compare with it: a damaged one is none.
+pub(super) fn latest(connection: &Connection, n: i64) -> rusqlite::Result<Option<Document>> {
+    connection
+        .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
+        .query_row([n], |row| codec::document(row, 0))
+        .optional()
+        .map(Option::flatten)
+}
+
 /// Which document has a number, and what it belongs to.
 pub(super) struct Placed {
     pub(super) key: Key,

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::codec::{self, Hash};
 use super::facts::{Facts, Prepared};
 use super::kind::Kind;
-use super::read::number;
+use super::read::{latest, number};
 
 /// A revision that is being made.
 #[derive(Debug)]
@@ -65,13 +65,6 @@ impl State {
     /// Whether this is a session that another project owns than the key says.
     pub(super) fn is_elsewhere(&self, key: &Key) -> bool {
         matches!(key, Key::Session(project, _) if self.project.as_deref() != Some(project.as_str()))
-    }
-
-    /// The document itself. A damaged one is none that could be compared with.
-    pub(super) fn document(&self, connection: &Connection) -> rusqlite::Result<Option<Document>> {
-        connection
-            .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
-            .query_row([self.n], |row| codec::document(row, 0))
     }
 }
 
@@ -176,7 +169,7 @@ impl<'c> Revising<'c> {
         }
         let is_step = match document.filter(|_| is_same_place) {
             Some(document) => {
-                let old = known.document(self.connection)?;
+                let old = latest(self.connection, known.n)?;
                 old.is_some_and(|old| stream::continues(key, &old, document))
             }
             None => false,
@@ -519,12 +512,10 @@ impl<'c> Revising<'c> {
     /// When a document stops being what a home said, what that home said is noted: or its next look there would take it
     /// for a change.
     fn note_source(&self, known: &State) -> rusqlite::Result<()> {
-        if let Some(home) = known.home.filter(|home| Some(*home) != self.home) {
-            self.connection
-                .prepare_cached("INSERT OR REPLACE INTO source (document, home, hash) VALUES (?1, ?2, ?3)")?
-                .execute((known.n, home, known.hash))?;
+        match known.home.filter(|home| Some(*home) != self.home) {
+            Some(home) => note_said(self.connection, known.n, home, known.hash),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The latest state becomes one of the past.
@@ -575,6 +566,19 @@ impl<'c> Revising<'c> {
         }
         Ok(())
     }
+}
+
+/// Notes what a home says of a document, where that is not what the store says.
+pub(super) fn note_said(
+    connection: &Connection,
+    document: i64,
+    home: i64,
+    hash: Option<Hash>,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO source (document, home, hash) VALUES (?1, ?2, ?3)")?
+        .execute((document, home, hash))
+        .map(drop)
 }
 
 /// The latest state of a document.

@@ -12,8 +12,8 @@ use super::codec::Hash;
 use super::derived;
 use super::facts::Prepared;
 use super::kind::Kind;
-use super::read::{below, number};
-use super::revise::{Put, Revising, State, state};
+use super::read::{below, latest, number};
+use super::revise::{Put, Revising, State, note_said, state};
 use super::text_index::entry::Entry;
 use crate::home::{Quarantined, ReadError};
 use crate::summary::SessionSummary;
@@ -302,7 +302,7 @@ impl Comparing<'_> {
             return Ok(Known::Unchanged);
         }
         if !is_ours
-            && let Some(ours) = state.document(connection)?
+            && let Some(ours) = latest(connection, state.n)?
             && arrange::is_same(key, &ours, document)
         {
             return Ok(Known::Same);
@@ -597,11 +597,7 @@ pub(crate) fn apply(
         }
         Finding::Same(key, hash) => {
             if let Some(state) = revising.state(&key)? {
-                connection
-                    .prepare_cached(
-                        "INSERT OR REPLACE INTO source (document, home, hash) VALUES (?1, ?2, ?3)",
-                    )?
-                    .execute((state.n, home, hash))?;
+                note_said(connection, state.n, home, Some(hash))?;
             }
             Ok(false)
         }
@@ -613,11 +609,7 @@ pub(crate) fn apply(
             earlier.finish()?;
             revising.end_past(&key)?;
             if let Some(state) = revising.state(&key)? {
-                connection
-                    .prepare_cached(
-                        "INSERT OR REPLACE INTO source (document, home, hash) VALUES (?1, ?2, ?3)",
-                    )?
-                    .execute((state.n, home, prepared.packed.hash))?;
+                note_said(connection, state.n, home, Some(prepared.packed.hash))?;
             }
             Ok(true)
         }
