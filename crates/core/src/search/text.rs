@@ -196,6 +196,9 @@ fn is_data(text: &str) -> bool {
         == Some(b',')
 }
 
+/// So many lines stand before the first numbered one, at most.
+const MAX_HEADING: usize = 8;
+
 /// A text that has been emitted, to leave out what repeats it: OpenCode keeps the output of a command twice.
 struct Said<'t> {
     text: &'t str,
@@ -216,7 +219,9 @@ impl<'t> Said<'t> {
         }
         self.budget -= self.text.len();
         let head = &other[..other.floor_char_boundary(256)];
-        let Some(at) = memmem::find(self.text.as_bytes(), head.as_bytes()) else { return other };
+        let Some(at) = memmem::find(self.text.as_bytes(), head.as_bytes()) else {
+            return self.beyond_numbered(other);
+        };
         let pairs = other.bytes().zip(self.text.bytes().skip(at));
         let same = pairs.take_while(|(a, b)| a == b).count();
         if same == other.len() {
@@ -225,4 +230,28 @@ impl<'t> Said<'t> {
         let same = &other[..other.floor_char_boundary(same)];
         &other[same.rfind(char::is_whitespace).unwrap_or(0)..]
     }
+
+    /// The same where the text has its lines numbered, as the tool `read` does. Its metadata repeats the first of them.
+    fn beyond_numbered<'o>(&self, other: &'o str) -> &'o str {
+        let mut lines = self.text.lines().map(unnumbered).peekable();
+        for _ in 0..MAX_HEADING {
+            lines.next_if(Option::is_none);
+        }
+        let mut rest = other;
+        for line in lines {
+            let (first, after) = rest.split_once('\n').unwrap_or((rest, ""));
+            if line != Some(first) {
+                break;
+            }
+            rest = after;
+        }
+        rest
+    }
+}
+
+/// What stands on a numbered line: `00012| text` up to 1.1, `12: text` since.
+fn unnumbered(line: &str) -> Option<&str> {
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let text = rest.strip_prefix("| ").or_else(|| rest.strip_prefix(": "))?;
+    (rest.len() < line.len()).then_some(text)
 }

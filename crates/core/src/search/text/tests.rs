@@ -218,3 +218,21 @@ fn text_weighs_by_who_wrote_it() {
     assert_eq!(weight(&session(), &document("{}"), None), Weight::Title);
     assert_eq!(weight(&message(), &user, None), Weight::Other);
 }
+
+#[test]
+fn what_repeats_numbered_lines_is_left_out() {
+    let check = |output: &str, other: &str, expected: &str| {
+        assert_eq!(Said::new(output).beyond(other), expected, "{output}");
+    };
+    let old = "<file>\n00001| one\n00002| \n00003| three\n\n(End of file - total 3 lines)\n</file>";
+    let new = "<path>/a</path>\n<content>\n7: one\n8: \n9: three\n\n(End of file)\n</content>";
+    for output in [old, new] {
+        check(output, "one\n\nthree", "");
+        check(output, "one\n\nthree\nfour", "four");
+        check(output, "one\n\nthree and more", "three and more");
+        check(output, "two\none", "two\none");
+    }
+    check("1: one", "one\n", "");
+    check(": one", "two", "two");
+    check("12", "two", "two");
+}

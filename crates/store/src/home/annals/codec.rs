@@ -1,7 +1,7 @@
 //! The bytes of documents as the store keeps them: short ones as text, longer ones compressed, all with a hash.
 
 use std::cell::RefCell;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use annals_core::{ContentHash, Document};
 use rusqlite::Row;
@@ -149,26 +149,36 @@ pub(super) fn document(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<D
     Ok(text.and_then(|text| Document::parse(text).ok()))
 }
 
+/// What compresses, with room for what it makes.
+struct Press {
+    compressor: Compressor<'static>,
+    buffer: Vec<u8>,
+}
+
+/// The presses that nobody uses at the moment, the last used on top. One for each thread would be more than one for each core,
+/// and their tables would push each other out of the processor's caches.
+static PRESSES: Mutex<Vec<Press>> = Mutex::new(Vec::new());
+
 fn compress(text: &[u8]) -> Option<Vec<u8>> {
     static PREPARED: OnceLock<EncoderDictionary<'static>> = OnceLock::new();
-    thread_local! {
-        static COMPRESSOR: RefCell<(Option<Compressor<'static>>, Vec<u8>)> = const { RefCell::new((None, Vec::new())) };
-    }
-    COMPRESSOR.with_borrow_mut(|(compressor, buffer)| {
-        if compressor.is_none() {
+    let idle = PRESSES.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let mut press = match idle {
+        Some(press) => press,
+        None => {
             let prepared = PREPARED.get_or_init(|| EncoderDictionary::copy(DICTIONARY_BYTES, LEVEL));
-            *compressor = Compressor::with_prepared_dictionary(prepared).ok();
+            Press { compressor: Compressor::with_prepared_dictionary(prepared).ok()?, buffer: Vec::new() }
         }
-        // Room for the worst case, of which a part is used, is not carried around with what waits to be stored.
-        buffer.clear();
-        buffer.reserve(zstd::zstd_safe::compress_bound(text.len()));
-        compressor.as_mut()?.compress_to_buffer(text, buffer).ok()?;
-        let compressed = buffer.as_slice().to_vec();
-        if buffer.capacity() > MAX_BUFFER {
-            *buffer = Vec::new();
-        }
-        Some(compressed)
-    })
+    };
+    // Room for the worst case, of which a part is used, is not carried around with what waits to be stored.
+    press.buffer.clear();
+    press.buffer.reserve(zstd::zstd_safe::compress_bound(text.len()));
+    let compressed = press.compressor.compress_to_buffer(text, &mut press.buffer);
+    let compressed = compressed.ok().map(|_| press.buffer.as_slice().to_vec());
+    if press.buffer.capacity() > MAX_BUFFER {
+        press.buffer = Vec::new();
+    }
+    PRESSES.lock().unwrap_or_else(PoisonError::into_inner).push(press);
+    compressed
 }
 
 fn decompress(bytes: &[u8], size: usize) -> Option<Vec<u8>> {

@@ -72,7 +72,7 @@ pub(super) fn stage(files: &[DiffFile<'_>]) -> Result<Vec<Staged>, (PathBuf, io:
         Ok(Staged { draft, path: file.path.clone() })
     };
     // Syncing several at once lets the file system do it in one go.
-    parallel::run(|| {
+    parallel::wait(|| {
         files.par_iter().map(|file| stage_one(file).map_err(|error| (file.path.clone(), error))).collect()
     })
 }

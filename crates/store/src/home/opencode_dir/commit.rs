@@ -313,7 +313,7 @@ impl Committer<'_> {
             }
             _ => Ok(()),
         };
-        parallel::run(|| journal.steps.par_iter().zip(changes).try_for_each(stage_one))?;
+        parallel::wait(|| journal.steps.par_iter().zip(changes).try_for_each(stage_one))?;
         let draft = format!("{stage}/journal");
         let text = serde_json::to_vec_pretty(journal).map_err(|error| (draft.clone(), error.into()))?;
         self.stage(&draft, journal::JOURNAL, &text).map_err(at(&draft))?;
@@ -445,7 +445,7 @@ impl Committer<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result,
         };
-        parallel::run(|| holders.into_par_iter().try_for_each(sync))
+        parallel::wait(|| holders.into_par_iter().try_for_each(sync))
     }
 }
 

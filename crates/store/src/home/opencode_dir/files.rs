@@ -2,6 +2,7 @@
 //!
 //! Paths are relative to the root, with `/`, made of checked ids or of names that a listing gave.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -85,23 +86,30 @@ impl Files {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(refusal(&error)),
         };
-        let mut buffer = [0; 16 << 10];
-        let first = file.read(&mut buffer);
-        if let Ok(n @ 1..) = first
-            && n < buffer.len()
+        // Kept, since to clear it takes as long as to read most files.
+        thread_local! {
+            static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; 16 << 10].into());
+        }
+        let (first, beginning) = BUFFER.with_borrow_mut(|buffer| {
+            let first = file.read(buffer);
+            let n = first.as_ref().copied().unwrap_or(0);
+            (first.map(|n| n < buffer.len()), buffer[..n].to_vec())
+        });
+        if let Ok(true) = first
+            && !beginning.is_empty()
         {
-            return Ok(Some(buffer[..n].to_vec()));
+            return Ok(Some(beginning));
         }
         let metadata = file.metadata().map_err(|error| refusal(&error))?;
         if !metadata.is_file() {
             return Err(Reason::NotAFile(if metadata.is_dir() { "a directory" } else { "a pipe or device" }));
         }
-        let n = first.map_err(|error| refusal(&error))?;
+        first.map_err(|error| refusal(&error))?;
         if metadata.len() > annals_core::json::Tape::MAX_BYTES as u64 {
             return Err(Reason::Refused("the file is larger than 1 GiB".to_owned()));
         }
         let mut bytes = Vec::with_capacity(metadata.len() as usize + 1);
-        bytes.extend_from_slice(&buffer[..n]);
+        bytes.extend_from_slice(&beginning);
         file.read_to_end(&mut bytes).map_err(|error| refusal(&error))?;
         Ok(Some(bytes))
     }

@@ -35,6 +35,8 @@ pub(in super::super) const TEXT: Field = Field::from_field_id(5);
 
 /// Of a longer text only the beginning is indexed; scanning finds the rest. OpenCode cuts what tools print at 50 KB.
 const MAX_TEXT: usize = 16 << 20;
+/// What an entry takes beside its text.
+const ROOM: usize = 256;
 /// A longer text is not kept as room for the next.
 const MAX_SCRATCH: usize = 1 << 20;
 
@@ -116,7 +118,7 @@ impl Entry {
     }
 
     fn with_text(key: &Key, document: &Document, context: Option<&Context>, text: &str) -> Entry {
-        let mut entry = TantivyDocument::new();
+        let mut entry = TantivyDocument::with_capacity(text.len() + ROOM);
         entry.add_text(TEXT, text);
         for property in context.iter().flat_map(|context| &context.properties) {
             entry.add_text(PROPERTY, property);
