@@ -17,8 +17,8 @@ use crate::home::{Read, ReadError};
 /// So many states of one session are taken in one transaction.
 const COMMIT_STATES: usize = 512;
 
-/// Documents that became what they are within this time share a revision. One for each would take as much room as a short
-/// document.
+/// Documents of one message that became what they are within this time share a revision. One for each would take as much room
+/// as a short document; those of others may have been written after a moment that somebody asks for.
 const TOGETHER: Millis = 1000;
 
 /// What a document was from some time on.
@@ -119,19 +119,21 @@ fn take_session(
     commit(store, home, past, account)?;
     let failed = |error: rusqlite::Error| store.commit_error(&error);
     let writing = store.write()?;
-    latest.sort_by_key(|(_, time)| *time);
-    let mut rest = latest.as_slice();
-    while let Some((_, first)) = rest.first() {
-        // Dated a little late, never early: nothing of a document comes after its latest state.
-        let n_together = rest.partition_point(|(_, time)| time - first < TOGETHER);
-        let (together, later) = rest.split_at(n_together);
-        let time = together.last().map_or(*first, |(_, time)| *time);
-        let mut revising = Revising::of_the_past(&writing, time, REASON, home);
-        for (key, _) in together {
-            revising.date_back(key).map_err(failed)?;
+    latest.sort_by(|(a, a_time), (b, b_time)| (message_of(a), a_time).cmp(&(message_of(b), b_time)));
+    for of_message in latest.chunk_by(|(a, _), (b, _)| message_of(a) == message_of(b)) {
+        let mut rest = of_message;
+        while let Some((_, first)) = rest.first() {
+            // Dated a little late, never early: nothing of a document comes after its latest state.
+            let n_together = rest.partition_point(|(_, time)| time - first < TOGETHER);
+            let (together, later) = rest.split_at(n_together);
+            let time = together.last().map_or(*first, |(_, time)| *time);
+            let mut revising = Revising::of_the_past(&writing, time, REASON, home);
+            for (key, _) in together {
+                revising.date_back(key).map_err(failed)?;
+            }
+            revising.finish().map_err(failed)?;
+            rest = later;
         }
-        revising.finish().map_err(failed)?;
-        rest = later;
     }
     synced::note_events(&writing, n, home, log.last.or(after)).map_err(failed)?;
     store.finish(writing)?;
@@ -140,6 +142,14 @@ fn take_session(
 }
 
 const REASON: &str = "recorded by OpenCode";
+
+/// The message that a document is, or is of.
+fn message_of(key: &Key) -> Option<&str> {
+    match key {
+        Key::Message(_, message) | Key::Part(_, message, _) => Some(message.as_str()),
+        _ => None,
+    }
+}
 
 /// Adds states of the past, one revision for each moment.
 fn commit(store: &Annals, home: i64, mut past: Vec<Past>, account: &mut Account) -> Result<(), SyncError> {

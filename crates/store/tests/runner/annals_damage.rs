@@ -548,6 +548,12 @@ fn what_does_not_fit_together_is_found() {
     let patient = Patient::new();
     let cases = [
         ("DELETE FROM revision WHERE n = 5", "revision 5 that wrote it does not exist"),
+        ("UPDATE revision SET documents = '[]' WHERE n = 5", "revision 5 does not say that it wrote it"),
+        ("UPDATE revision SET documents = '[1' WHERE n = 5", "revision 5 does not say that it wrote it"),
+        (
+            "UPDATE revision SET documents = (SELECT documents FROM revision WHERE n = 4) WHERE n = 5",
+            "revision 5 says it wrote it, and it is of revision 4",
+        ),
         ("DELETE FROM revision WHERE n = 5", "past: 6 rows of a revision"),
         (
             "DELETE FROM document WHERE kind = 3 AND n = (SELECT min(n) FROM document WHERE kind = 3)",

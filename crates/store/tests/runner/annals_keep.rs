@@ -359,7 +359,7 @@ fn what_is_no_whole_backup_is_not_restored() {
     refused("another database", "is not a store");
     std::fs::write(&backup, &bytes).unwrap();
     sql(&backup, "UPDATE meta SET value = 9; PRAGMA wal_checkpoint(TRUNCATE)");
-    refused("newer", "was made by a later version of annals (schema 9, this one knows 2)");
+    refused("newer", "was made by a later version of annals (schema 9, this one knows 3)");
     std::fs::write(&backup, &bytes).unwrap();
     sql(&backup, "UPDATE document SET data = 'x', form = 0 WHERE n = 2; PRAGMA wal_checkpoint(TRUNCATE)");
     refused("a wrong text", "its text is not what its hash says");
@@ -769,7 +769,7 @@ fn newer_stores_are_refused_or_only_read() {
     add_session(&store, "Kept");
     let path = store.path().to_owned();
     drop(store);
-    sql(&path, "UPDATE meta SET value = 3 WHERE name = 'schema'");
+    sql(&path, "UPDATE meta SET value = 4 WHERE name = 'schema'");
     let store = Annals::open(&path).unwrap();
     assert!(store.is_read_only());
     assert_eq!(titles(&store), ["Kept"]);
@@ -780,9 +780,9 @@ fn newer_stores_are_refused_or_only_read() {
     let error = store.forget(&sessions[0].id).unwrap_err();
     assert!(matches!(error, ForgetError::Commit(CommitError::Unsupported(_))), "{error}");
     drop(store);
-    sql(&path, "UPDATE meta SET value = 3 WHERE name = 'reader'");
+    sql(&path, "UPDATE meta SET value = 4 WHERE name = 'reader'");
     let error = Annals::open(&path).unwrap_err();
-    assert!(matches!(error, OpenAnnalsError::Newer { found: 3, known: 2, .. }), "{error}");
+    assert!(matches!(error, OpenAnnalsError::Newer { found: 4, known: 3, .. }), "{error}");
 }
 
 #[cfg(target_os = "linux")]

@@ -1,5 +1,6 @@
 //! OpenCode's log of changes as history: what it tells of homes that were never looked at before, and what that costs.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use annals::history::{At, History};
@@ -99,4 +100,40 @@ fn the_past_costs_less_than_a_fifth() {
     assert!(number(path, "SELECT count(*) FROM past") > 300.0, "nothing was taken over");
     println!("{before} bytes, history {past}: {:.1} %", 100.0 * past / before);
     assert!(past < 0.2 * before, "{past} bytes of history, {before} of everything else");
+}
+
+/// States share revisions, which are dated late rather than early; but never so late that a later message is there first.
+#[test]
+fn a_message_is_whole_when_the_next_one_is_there() {
+    let fixture = Fixture::unpack("opencode-1.18.33");
+    let home = open_db(&fixture.home().join("opencode.db"));
+    let (_directory, store) = empty_store();
+    run(&store, &home, EVENTS);
+    let mut n_looked = 0;
+    for record in store.sessions(&SessionQuery::default()).unwrap().value {
+        // When each document of the session was last written.
+        let mut written: HashMap<Key, i64> = HashMap::new();
+        let mut visit = |change: annals::home::opencode_db::Recorded| {
+            written.insert(change.key, change.time);
+            std::ops::ControlFlow::Continue(())
+        };
+        home.events(&record.id, None, &mut visit).unwrap();
+        let (now, _) = messages(&store, &record);
+        for pair in now.windows(2) {
+            let [message, next] = pair else { continue };
+            // One that was changed later was not yet what it is.
+            let is_done = |key: &Key| written.get(key).is_some_and(|time| *time < next.made);
+            if !message.parts.iter().all(|part| is_done(&part.key)) {
+                continue;
+            }
+            let then = store.at(At::Time(next.made)).unwrap().unwrap();
+            let Some(record) = then.session(&record.id).unwrap() else { continue };
+            let (before, _) = messages(&*then, &record);
+            let found = before.iter().find(|found| found.stored.key == message.stored.key);
+            let n_parts = found.map_or(0, |found| found.parts.len());
+            assert_eq!(n_parts, message.parts.len(), "{} at {}", message.stored.key, next.made);
+            n_looked += 1;
+        }
+    }
+    assert!(n_looked > 20, "{n_looked}");
 }

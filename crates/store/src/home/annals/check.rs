@@ -15,7 +15,7 @@ use super::kind::Kind;
 use super::past::TOUCHED;
 use super::read::{View, number};
 use super::scan::{EXAMINED, Examined, Table, Unreadable, examine};
-use super::{Annals, derived};
+use super::{Annals, derived, past};
 use crate::check::{Problem, ProblemKind, check_session, plural, unreadable};
 use crate::figures::{Call, Figures};
 use crate::home::{Read, ReadError, SessionRecord, row_place};
@@ -47,6 +47,7 @@ impl Annals {
             take(FILE, self.file.read(pages));
             take("document", self.documents());
             take("past", self.past());
+            take("revision", self.file.read(unlisted));
             take("dictionary", self.file.read(dictionary));
             take(FILE, self.file.read(dangling));
             for (place, kind, sql, what) in REFERENCES {
@@ -246,6 +247,32 @@ fn pages(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
     // Where it cannot go on it stops, but what it has found it has found.
     let lines = rows.map(|line| line.unwrap_or_else(|error| error.to_string()));
     Ok(lines.filter(|line| line != "ok").map(|line| damage(FILE, line)).collect())
+}
+
+/// Documents of which the revision that wrote them last does not say so, or another one does.
+fn unlisted(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
+    let mut last: HashMap<i64, i64> = HashMap::new();
+    let mut statement = connection.prepare("SELECT n, documents FROM revision ORDER BY n")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let revision = row.get(0)?;
+        last.extend(past::listed(row.get_ref(1)?).into_iter().map(|n| (n, revision)));
+    }
+    let mut problems = Vec::new();
+    let mut statement = connection.prepare("SELECT n, revision FROM document WHERE revision <> 0")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (n, revision): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let detail = match last.get(&n) {
+            Some(last) if *last == revision => continue,
+            Some(last) => format!("revision {last} says it wrote it, and it is of revision {revision}"),
+            None => format!("revision {revision} does not say that it wrote it"),
+        };
+        let named = Named::of(connection, n);
+        let kind = ProblemKind::DanglingRow;
+        problems.push(Problem { kind, place: named.place, id: named.session, detail });
+    }
+    Ok(problems)
 }
 
 /// Others can read the store only with the dictionary in it.

@@ -174,7 +174,7 @@ fn remove_documents(
         connection.prepare_cached("DELETE FROM document WHERE n = ?1")?.execute([n])?;
     }
     for sql in [
-        "UPDATE revision SET session = NULL, written = 0, deleted = 0 WHERE session = ?1",
+        "UPDATE revision SET session = NULL, written = 0, deleted = 0, documents = '[]' WHERE session = ?1",
         "DELETE FROM touched WHERE session = ?1",
         "DELETE FROM origin WHERE session = ?1",
         "DELETE FROM message WHERE session = ?1",

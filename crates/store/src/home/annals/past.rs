@@ -2,7 +2,7 @@
 
 use annals_core::id::SessionId;
 use annals_core::{Document, Key};
-use rusqlite::types::Value;
+use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::Annals;
@@ -126,6 +126,41 @@ fn touched(connection: &Connection, revision: i64) -> rusqlite::Result<Vec<Touch
         Ok(Touched { session, written: row.get(1)?, deleted: row.get(2)? })
     })?;
     rows.collect()
+}
+
+/// The documents whose latest state came with a revision after one and up to another, as far as these are `wanted`: their
+/// numbers and kinds.
+pub(super) fn latest_of(
+    connection: &Connection,
+    after: i64,
+    until: i64,
+    wanted: impl Fn(i64) -> bool,
+) -> rusqlite::Result<Vec<(i64, Kind)>> {
+    let mut documents = Vec::new();
+    let mut statement =
+        connection.prepare_cached("SELECT n, documents FROM revision WHERE n > ?1 AND n <= ?2")?;
+    let mut kind = connection.prepare_cached("SELECT kind FROM document WHERE n = ?1 AND revision = ?2")?;
+    let mut rows = statement.query((after, until))?;
+    while let Some(row) = rows.next()? {
+        let revision = row.get(0)?;
+        if !wanted(revision) {
+            continue;
+        }
+        for n in listed(row.get_ref(1)?) {
+            let kind = kind.query_row((n, revision), |row| row.get(0)).optional()?;
+            documents.extend(kind.and_then(Kind::from_number).map(|kind| (n, kind)));
+        }
+    }
+    Ok(documents)
+}
+
+/// The numbers of the documents that a revision wrote, each once. A list that is damaged has none.
+pub(super) fn listed(column: ValueRef<'_>) -> Vec<i64> {
+    let mut numbers: Vec<i64> =
+        column.as_str().ok().and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
 }
 
 /// Where a moment is in the order of revisions.

@@ -23,6 +23,8 @@ pub(crate) struct Revising<'c> {
     /// Given with the first change: what changes nothing is no revision.
     number: Option<i64>,
     touched: HashMap<i64, Touched>,
+    /// The numbers of the documents that were written or deleted.
+    documents: Vec<i64>,
     sessions: HashMap<SessionId, Slot>,
     /// The message whose parts come one after the other.
     message: Option<(i64, MessageId, MessageSlot)>,
@@ -97,6 +99,7 @@ impl<'c> Revising<'c> {
             is_learnt: false,
             number: None,
             touched: HashMap::new(),
+            documents: Vec::new(),
             sessions: HashMap::new(),
             message: None,
         })
@@ -117,6 +120,7 @@ impl<'c> Revising<'c> {
             is_learnt: true,
             number: None,
             touched: HashMap::new(),
+            documents: Vec::new(),
             sessions: HashMap::new(),
             message: None,
         }
@@ -213,6 +217,7 @@ impl<'c> Revising<'c> {
             }
         }
         self.touch(session).written += 1;
+        self.documents.push(known.n);
         Ok(Put::Written(known.n))
     }
 
@@ -237,6 +242,7 @@ impl<'c> Revising<'c> {
         // What is known of the message is no longer so.
         self.message = None;
         self.touch(session).deleted += 1;
+        self.documents.push(known.n);
         Ok(true)
     }
 
@@ -316,6 +322,7 @@ impl<'c> Revising<'c> {
             .execute((known.n, number))?;
         let session = self.session_of(key)?;
         self.touch(session).deleted += 1;
+        self.documents.push(known.n);
         Ok(())
     }
 
@@ -330,18 +337,23 @@ impl<'c> Revising<'c> {
     pub(crate) fn finish(mut self) -> rusqlite::Result<Option<i64>> {
         let Some(number) = self.number else { return Ok(None) };
         let touched = std::mem::take(&mut self.touched);
+        let documents = list(&self.documents);
         // Most revisions are about one session, and say so themselves.
-        let note = match touched.len() {
-            1 => "UPDATE revision SET session = ?1, written = ?3, deleted = ?4 WHERE n = ?2",
-            _ => "INSERT INTO touched (session, revision, written, deleted) VALUES (?1, ?2, ?3, ?4)",
-        };
-        for (session, touched) in touched {
-            self.connection.prepare_cached(note)?.execute((
-                session,
-                number,
-                touched.written,
-                touched.deleted,
-            ))?;
+        let only = touched.iter().next().filter(|_| touched.len() == 1);
+        let (written, deleted) = only.map_or((0, 0), |(_, touched)| (touched.written, touched.deleted));
+        self.connection
+            .prepare_cached(
+                "UPDATE revision SET session = ?2, written = ?3, deleted = ?4, documents = ?5 WHERE n = ?1",
+            )?
+            .execute((number, only.map(|(session, _)| *session), written, deleted, documents))?;
+        for (session, touched) in &touched {
+            if only.is_none() {
+                self.connection
+                    .prepare_cached(
+                        "INSERT INTO touched (session, revision, written, deleted) VALUES (?1, ?2, ?3, ?4)",
+                    )?
+                    .execute((session, number, touched.written, touched.deleted))?;
+            }
             self.connection
                 .prepare_cached("UPDATE session SET stale = 1 WHERE n = ?1 AND NOT stale")?
                 .execute([session])?;
@@ -506,6 +518,7 @@ impl<'c> Revising<'c> {
             self.message = Some((session, message.clone(), slot));
         }
         self.touch(session).written += 1;
+        self.documents.push(n);
         Ok(n)
     }
 
@@ -606,6 +619,11 @@ pub(super) fn state(
             })
         })
         .optional()
+}
+
+/// The numbers of documents as a column.
+fn list(documents: &[i64]) -> String {
+    serde_json::to_string(documents).unwrap_or_default()
 }
 
 /// The bytes of a document as a column: text where it is text.

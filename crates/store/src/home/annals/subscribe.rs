@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use annals_core::Key;
 
 use super::Annals;
+use super::past::listed;
 use super::read::placed;
 use crate::history::{History, Revision};
 use crate::home::ReadError;
@@ -102,10 +103,9 @@ impl Subscription<'_> {
         for number in numbers {
             let Some(revision) = self.store.revision(number)? else { continue };
             let keys = self.store.read(|connection| {
-                let mut statement =
-                    connection.prepare_cached("SELECT n FROM document WHERE revision = ?1 ORDER BY n")?;
-                let written: Vec<i64> =
-                    statement.query_map([number], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+                let written = connection
+                    .prepare_cached("SELECT documents FROM revision WHERE n = ?1")?
+                    .query_row([number], |row| Ok(listed(row.get_ref(0)?)))?;
                 let mut keys = Vec::new();
                 for n in written {
                     keys.extend(placed(connection, n)?.map(|placed| placed.key));

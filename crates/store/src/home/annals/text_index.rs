@@ -17,6 +17,8 @@ use tantivy::indexer::LogMergePolicy;
 use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, Searcher};
 
 use super::Annals;
+use super::kind::Kind;
+use super::past::latest_of;
 use super::synced::ToIndex;
 use crate::home::ReadError;
 use crate::search::{Indexed, SearchError};
@@ -37,6 +39,11 @@ const MAX_THREADS: usize = 4;
 const MERGED: usize = 10_000;
 /// So many documents are read at once by each thread.
 const BATCH: usize = 256;
+
+/// Whether there can be something to be found in a document.
+fn is_indexed(kind: Kind) -> bool {
+    matches!(kind, Kind::Session | Kind::Message | Kind::Part)
+}
 
 /// The text index of a store.
 #[derive(Debug)]
@@ -132,11 +139,8 @@ impl Annals {
         let reached = open.as_ref().map_or(0, |open| open.reached.revision);
         let unindexed = match self.head()? > reached {
             true => self.read(|connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT count(*) FROM document WHERE revision > ?1 AND kind BETWEEN 2 AND 4",
-                    )?
-                    .query_row([reached], |row| row.get(0))
+                let changed = latest_of(connection, reached, i64::MAX, |_| true)?;
+                Ok(changed.into_iter().filter(|(_, kind)| is_indexed(*kind)).count())
             })?,
             false => 0,
         };
@@ -307,17 +311,11 @@ impl Indexing<'_> {
             return Ok(Indexed { documents: 0, revision: self.reached });
         }
         let documents: Vec<i64> = store.read(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT n, revision FROM document \
-                 WHERE revision > ?1 AND revision <= ?2 AND kind BETWEEN 2 AND 4 ORDER BY n",
-            )?;
-            let mut rows = statement.query((self.reached, head))?;
-            let mut documents = Vec::new();
-            while let Some(row) = rows.next()? {
-                if !self.covered.contains(&row.get(1)?) {
-                    documents.push(row.get(0)?);
-                }
-            }
+            let is_missing = |revision: i64| !self.covered.contains(&revision);
+            let changed = latest_of(connection, self.reached, head, is_missing)?;
+            let mut documents: Vec<i64> =
+                changed.into_iter().filter(|(_, kind)| is_indexed(*kind)).map(|(n, _)| n).collect();
+            documents.sort_unstable();
             Ok(documents)
         })?;
         self.open_writer()?;
