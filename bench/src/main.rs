@@ -90,7 +90,7 @@ struct StoreArgs {
 /// Measure durable commits of one part beside a bare SQLite loop with the same settings
 #[derive(Debug, clap::Args)]
 struct CommitsArgs {
-    /// How many parts are committed one by one, in each of three rounds
+    /// How many parts are committed one by one
     #[arg(long, default_value_t = 1000)]
     commits: usize,
     /// Where the databases are made; they are removed again

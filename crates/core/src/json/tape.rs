@@ -43,6 +43,9 @@ impl Tape {
     }
 }
 
+/// So many bytes of a string are looked at at once.
+const WINDOW: usize = 16 << 10;
+
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -162,6 +165,8 @@ impl Scanner<'_> {
         self.at += 1;
         loop {
             let rest = &self.bytes[self.at..];
+            // Of a long string some at a time: it is gone over twice, the second time where the processor still has it.
+            let rest = &rest[..rest.len().min(WINDOW)];
             let plain = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
             // Many bytes at once, where looking for the first would go one by one.
             let has_control = rest[..plain].iter().fold(false, |has, &byte| has | (byte < 0x20));
@@ -171,6 +176,7 @@ impl Scanner<'_> {
             }
             self.at += plain;
             match self.peek() {
+                Some(_) if plain == WINDOW => {}
                 None => return Err(JsonErrorKind::Cut("a string")),
                 Some(b'"') => {
                     self.at += 1;

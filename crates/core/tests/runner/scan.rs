@@ -43,6 +43,34 @@ fn damage_is_named_with_its_place() {
     check(b"\0{}", "1:1: expected a value, found byte 0x00");
 }
 
+/// Long strings are scanned a window at a time.
+#[test]
+fn what_stands_anywhere_in_a_long_string_is_seen() {
+    const WINDOW: usize = 16 << 10;
+    for n_windows in 1..=2 {
+        for before in n_windows * WINDOW - 3..=n_windows * WINDOW + 3 {
+            let plain = "x".repeat(before);
+            for (end, expected) in [
+                ("\"", Ok(())),
+                ("\\\"\"", Ok(())),
+                ("\\u00e9y\"", Ok(())),
+                ("é\"", Ok(())),
+                ("", Err("the text ends inside a string")),
+                ("\\", Err("the text ends inside a string")),
+                ("\u{1}\"", Err("control character 0x01 inside a string")),
+                ("\\q\"", Err("`\\` is not followed by a JSON escape")),
+            ] {
+                let found = Document::parse(format!("\"{plain}{end}").into_bytes()).map(drop);
+                match (found, expected) {
+                    (Ok(()), Ok(())) => {}
+                    (Err(error), Err(expected)) => assert!(error.to_string().ends_with(expected), "{error}"),
+                    (found, _) => panic!("{before} and {end:?}: {found:?}"),
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_byte_order_mark_is_kept() {
     let document = Document::parse(b"\xef\xbb\xbf{\"a\": 1}".to_vec()).unwrap();

@@ -4,12 +4,14 @@ use std::cell::RefCell;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use annals_core::{ContentHash, Document};
+use rayon::prelude::*;
 use rusqlite::Row;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
 use crate::home::Reason;
+use crate::parallel::{self, Work};
 
 /// The number of the dictionary in use. One that was released is never changed.
 pub(super) const DICTIONARY: i64 = 1;
@@ -23,6 +25,8 @@ pub(super) const PRUNED: i64 = -1;
 const LEVEL: i32 = 1;
 /// Shorter texts stay as they are: there is little to gain, and people can read them in the SQLite shell.
 const SHORT: usize = 192;
+/// So much of a text is compressed at once.
+const FRAME: usize = 4 << 20;
 /// A larger buffer is not kept for the next document.
 const MAX_BUFFER: usize = 1 << 20;
 /// No document is longer, so nothing that claims to be is unpacked.
@@ -159,7 +163,17 @@ struct Press {
 /// and their tables would push each other out of the processor's caches.
 static PRESSES: Mutex<Vec<Press>> = Mutex::new(Vec::new());
 
+/// A long text is several frames one after the other, so that all cores can work on it.
 fn compress(text: &[u8]) -> Option<Vec<u8>> {
+    if text.len() <= FRAME {
+        return compress_frame(text);
+    }
+    let frames: Option<Vec<Vec<u8>>> =
+        parallel::run_as(Work::Computing, || text.par_chunks(FRAME).map(compress_frame).collect());
+    Some(frames?.concat())
+}
+
+fn compress_frame(text: &[u8]) -> Option<Vec<u8>> {
     static PREPARED: OnceLock<EncoderDictionary<'static>> = OnceLock::new();
     let idle = PRESSES.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let mut press = match idle {
@@ -182,21 +196,57 @@ fn compress(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn decompress(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
+    let frames = frames(bytes)?;
+    // What does not claim its own size, or another one, is damaged: memory is asked for only after that.
+    if frames.iter().try_fold(0_usize, |sum, frame| sum.checked_add(frame.size)) != Some(size) {
+        return None;
+    }
+    let mut text = vec![0; size];
+    let mut rest = text.as_mut_slice();
+    let mut pieces = Vec::with_capacity(frames.len());
+    for frame in frames {
+        let (piece, after) = rest.split_at_mut(frame.size);
+        pieces.push((frame, piece));
+        rest = after;
+    }
+    let decompress = |(frame, piece): (Frame<'_>, &mut [u8])| decompress_frame(frame.bytes, piece);
+    match pieces.len() {
+        0 | 1 => pieces.into_iter().try_for_each(decompress),
+        _ => parallel::run_as(Work::Computing, || pieces.into_par_iter().try_for_each(decompress)),
+    }?;
+    Some(text)
+}
+
+/// A frame of compressed bytes, and how long it says its text is.
+struct Frame<'b> {
+    bytes: &'b [u8],
+    size: usize,
+}
+
+fn frames(mut bytes: &[u8]) -> Option<Vec<Frame<'_>>> {
+    let mut frames = Vec::new();
+    while !bytes.is_empty() {
+        let n_bytes = zstd::zstd_safe::find_frame_compressed_size(bytes).ok()?;
+        let size = zstd::zstd_safe::get_frame_content_size(bytes).ok()??;
+        let (frame, rest) = bytes.split_at_checked(n_bytes)?;
+        frames.push(Frame { bytes: frame, size: usize::try_from(size).ok()? });
+        bytes = rest;
+    }
+    Some(frames)
+}
+
+fn decompress_frame(bytes: &[u8], text: &mut [u8]) -> Option<()> {
     static PREPARED: OnceLock<DecoderDictionary<'static>> = OnceLock::new();
     thread_local! {
         static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
-    }
-    // What does not claim its own size, or another one, is damaged: memory is asked for only after that.
-    let claimed = zstd::zstd_safe::get_frame_content_size(bytes).ok()??;
-    if claimed != size as u64 {
-        return None;
     }
     DECOMPRESSOR.with_borrow_mut(|decompressor| {
         if decompressor.is_none() {
             let prepared = PREPARED.get_or_init(|| DecoderDictionary::copy(DICTIONARY_BYTES));
             *decompressor = Decompressor::with_prepared_dictionary(prepared).ok();
         }
-        decompressor.as_mut()?.decompress(bytes, size).ok()
+        let n_bytes = decompressor.as_mut()?.decompress_to_buffer(bytes, text).ok()?;
+        (n_bytes == text.len()).then_some(())
     })
 }
 
@@ -206,7 +256,14 @@ mod tests {
 
     #[test]
     fn what_goes_in_comes_out() {
-        for text in ["", "{}", &"x".repeat(191), &"{\"id\": \"prt_1\"}".repeat(50), &"é".repeat(100_000)] {
+        for text in [
+            "",
+            "{}",
+            &"x".repeat(191),
+            &"{\"id\": \"prt_1\"}".repeat(50),
+            &"é".repeat(100_000),
+            &"{\"a\": 1}".repeat(FRAME),
+        ] {
             let packed = pack(text.as_bytes());
             let unpacked = unpack(packed.form, packed.size as i64, &packed.bytes, packed.hash);
             assert_eq!(unpacked.as_deref(), Ok(text.as_bytes()));

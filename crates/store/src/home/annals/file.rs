@@ -235,7 +235,6 @@ impl Writer {
             connection.pragma_update(None, "synchronous", "FULL")?;
             connection.pragma_update(None, "foreign_keys", true)?;
             connection.pragma_update(None, "cache_size", -32_000)?;
-            connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
             // What is deleted is overwritten: a forgotten session leaves nothing in free pages.
             connection.pragma_update(None, "secure_delete", true)?;
             self.connection = Some(connection);
