@@ -4,7 +4,7 @@ use annals_core::{Document, Expected, Key, Transaction};
 
 use super::Annals;
 use super::facts::Prepared;
-use super::revise::{Put, Revising};
+use super::revise::{Put, Revising, State};
 use crate::home::{CommitError, ConflictKind, Native, Receipt, Write};
 use crate::project::IdentityRule;
 
@@ -21,10 +21,11 @@ impl Write for Annals {
         let mut receipt = Receipt::default();
         let mut revising = Revising::new(&writing, self.now(), &reason, None).map_err(failed)?;
         for (change, prepared) in changes.iter().zip(&prepared) {
-            self.expect(&mut revising, &change.key, &change.expected)?;
+            let known = revising.state(&change.key).map_err(failed)?;
+            self.expect(known.as_ref(), &change.key, &change.expected)?;
             match (&change.document, prepared) {
                 (Some(document), Some(prepared)) => {
-                    let put = revising.put(&change.key, prepared, Some(document)).map_err(failed)?;
+                    let put = revising.put_over(known, &change.key, prepared, document).map_err(failed)?;
                     receipt.written += usize::from(put != Put::Unchanged);
                 }
                 _ => receipt.deleted += usize::from(revising.delete(&change.key).map_err(failed)?),
@@ -46,11 +47,7 @@ impl Write for Annals {
 
 impl Annals {
     /// Checks that a document is as a transaction expects it.
-    fn expect(&self, revising: &mut Revising<'_>, key: &Key, expected: &Expected) -> Result<(), CommitError> {
-        if *expected == Expected::Anything {
-            return Ok(());
-        }
-        let known = revising.state(key).map_err(|error| self.commit_error(&error))?;
+    fn expect(&self, known: Option<&State>, key: &Key, expected: &Expected) -> Result<(), CommitError> {
         let known = known.filter(|known| known.is_present);
         let what = match (expected, known) {
             (Expected::Absent, Some(known)) if !known.is_elsewhere(key) => ConflictKind::Exists,

@@ -159,13 +159,41 @@ impl<'c> Revising<'c> {
             true => None,
             false => state(self.connection, owner.n, Kind::of(key), &id)?,
         };
+        self.put_at(owner, &id, known, key, prepared, document)
+    }
+
+    /// The same for a document whose latest state is known, if it has one.
+    pub(crate) fn put_over(
+        &mut self,
+        known: Option<State>,
+        key: &Key,
+        prepared: &Prepared,
+        document: &Document,
+    ) -> rusqlite::Result<Put> {
+        // A session gets its place first.
+        if known.is_none() && matches!(key, Key::Session(..)) {
+            return self.put(key, prepared, Some(document));
+        }
+        let (owner, id) = self.owner_or_new(key)?;
+        self.put_at(owner, &id, known, key, prepared, Some(document))
+    }
+
+    fn put_at(
+        &mut self,
+        owner: Slot,
+        id: &str,
+        known: Option<State>,
+        key: &Key,
+        prepared: &Prepared,
+        document: Option<&Document>,
+    ) -> rusqlite::Result<Put> {
         let project = match key {
             Key::Session(project, _) => Some(project.as_str()),
             _ => None,
         };
         let Some(known) = known else {
             let era = self.era(key, prepared);
-            return self.insert(key, owner, &id, project, era, Some(prepared)).map(Put::Written);
+            return self.insert(key, owner, id, project, era, Some(prepared)).map(Put::Written);
         };
         let is_same_place = known.project.as_deref() == project || project.is_none();
         if known.is_present && known.hash == Some(prepared.packed.hash) && is_same_place {
