@@ -67,7 +67,8 @@ pub trait Read: Send + Sync {
         None
     }
 
-    /// What each message of a session amounts to, in order. A home that has it at hand reads no documents for it.
+    /// What each message of a session amounts to, in order, unless calls are wanted: whoever counts those adds all up. A home
+    /// that has it at hand reads no documents for it.
     fn figures(
         &self,
         session: &SessionRecord,

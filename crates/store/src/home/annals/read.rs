@@ -318,22 +318,7 @@ impl<'s> View<'s> {
         if self.at.is_some() {
             return Ok(Vec::new());
         }
-        self.store.read(|connection| {
-            let condition = match session {
-                Some(_) => "session = ?1",
-                None => OF_NO_SESSION,
-            };
-            let sql = format!("SELECT place, reason, session FROM quarantine WHERE {condition}");
-            let mut statement = connection.prepare_cached(&sql)?;
-            let rows =
-                statement.query_map(rusqlite::params_from_iter(session.map(SessionId::as_str)), |row| {
-                    let (place, reason, session): (String, String, Option<String>) =
-                        (row.get(0)?, row.get(1)?, row.get(2)?);
-                    let session = session.and_then(|session| SessionId::parse(&session).ok());
-                    Ok(Quarantined { place, reason: Reason::Noted(reason), session })
-                })?;
-            rows.collect()
-        })
+        self.store.read(|connection| quarantine(connection, session))
     }
 }
 
@@ -510,14 +495,15 @@ impl Read for View<'_> {
         if self.at.is_some() {
             return crate::figures::read(self, session, want, visit);
         }
-        let figures = self.store.read(|connection| {
-            let Some(n) = number(connection, 0, Kind::Session, session.id.as_str())? else {
-                return Ok(Vec::new());
+        let (figures, quarantined) = self.store.read(|connection| {
+            let figures = match number(connection, 0, Kind::Session, session.id.as_str())? {
+                Some(n) => figures_of_session(connection, n, want)?,
+                None => Vec::new(),
             };
-            figures_of_session(connection, n, want)
+            Ok((figures, quarantine(connection, Some(&session.id))?))
         })?;
         let _ = figures.into_iter().try_for_each(visit);
-        self.quarantine(Some(&session.id))
+        Ok(quarantined)
     }
 
     fn summaries(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
@@ -798,18 +784,23 @@ fn n_parts(connection: &Connection, message: i64) -> rusqlite::Result<usize> {
         .query_row((message, Kind::Part.number()), |row| row.get(0))
 }
 
-/// What each message of a session amounts to, in order.
+/// What each message of a session amounts to; in order, unless calls are wanted.
 pub(super) fn figures_of_session(
     connection: &Connection,
     session: i64,
     want: Want,
 ) -> rusqlite::Result<Vec<Figures>> {
-    let order = if is_by_time(connection, session)? { "m.made, d.id" } else { "d.era, d.id" };
-    let sql = format!(
-        "SELECT {FIGURES}, m.n, m.n IN (SELECT n FROM document WHERE converted) \
-         FROM document d CROSS JOIN message m ON m.session = d.owner AND m.n = d.n \
-         WHERE d.owner = ?1 AND d.kind = 3 ORDER BY {order}"
-    );
+    // Whoever counts calls adds all up: for that the order in which they stand will do.
+    let messages = match want {
+        Want::ToolCalls => "message m WHERE m.session = ?1 ORDER BY m.n".to_owned(),
+        _ => format!(
+            "document d CROSS JOIN message m ON m.session = d.owner AND m.n = d.n \
+             WHERE d.owner = ?1 AND d.kind = 3 ORDER BY {}",
+            if is_by_time(connection, session)? { "m.made, d.id" } else { "d.era, d.id" }
+        ),
+    };
+    let sql =
+        format!("SELECT {FIGURES}, m.n, m.n IN (SELECT n FROM document WHERE converted) FROM {messages}");
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([session])?;
     let mut figures: Vec<Figures> = Vec::new();
@@ -819,7 +810,7 @@ pub(super) fn figures_of_session(
         figures.push(Figures { converted: row.get(14)?, ..figures_of(row)? });
     }
     drop(rows);
-    // Whoever counts calls adds all up, so the sum that is at hand does.
+    // So will the sum of their parts that is at hand.
     let sum: Option<usize> = match want {
         Want::PartCounts => None,
         _ => connection
@@ -851,6 +842,23 @@ pub(super) fn figures_of_session(
         }
     }
     Ok(figures)
+}
+
+/// What could not be read of a session when it was last looked for; without one, of none that is in the store.
+fn quarantine(connection: &Connection, session: Option<&SessionId>) -> rusqlite::Result<Vec<Quarantined>> {
+    let condition = match session {
+        Some(_) => "session = ?1",
+        None => OF_NO_SESSION,
+    };
+    let sql = format!("SELECT place, reason, session FROM quarantine WHERE {condition}");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map(rusqlite::params_from_iter(session.map(SessionId::as_str)), |row| {
+        let (place, reason, session): (String, String, Option<String>) =
+            (row.get(0)?, row.get(1)?, row.get(2)?);
+        let session = session.and_then(|session| SessionId::parse(&session).ok());
+        Ok(Quarantined { place, reason: Reason::Noted(reason), session })
+    })?;
+    rows.collect()
 }
 
 /// The index of documents leads to another document.
