@@ -49,46 +49,85 @@ pub(crate) enum EntryKind {
     Unclear,
 }
 
-/// Calls `visit` with the entries of a directory whose names are UTF-8, hidden ones left out.
+/// A directory that is open: its entries can be listed, and its files opened by their names alone.
 ///
-/// A home has a directory for each message, so listing them is half of all system calls. On Linux this takes four for a
-/// directory where the portable way takes seven, and no allocation for an entry.
-#[cfg(target_os = "linux")]
-pub(crate) fn list(dir: &Dir, path: &str, mut visit: impl FnMut(&str, EntryKind)) -> io::Result<()> {
-    use rustix::fs::{FileType, RawDir};
-    let opened = open_directory(dir, path)?;
-    let mut buffer = [const { std::mem::MaybeUninit::uninit() }; 8192];
-    let mut listing = RawDir::new(&opened, &mut buffer);
-    while let Some(entry) = listing.next() {
-        let entry = entry?;
-        let kind = match entry.file_type() {
-            FileType::RegularFile => EntryKind::File,
-            FileType::Directory => EntryKind::Directory,
-            _ => EntryKind::Unclear,
-        };
-        if let Some(name) = entry.file_name().to_str().ok().filter(|name| !name.starts_with('.')) {
-            visit(name, kind);
-        }
-    }
-    Ok(())
+/// A home has a directory for each message, so listing and opening are most of all system calls. On Linux a listing takes four
+/// where the portable way takes seven, and no allocation for an entry.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    #[cfg(target_os = "linux")]
+    file: cap_std::fs::File,
+    #[cfg(not(target_os = "linux"))]
+    dir: Dir,
 }
 
-/// Calls `visit` with the entries of a directory whose names are UTF-8, hidden ones left out.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn list(dir: &Dir, path: &str, mut visit: impl FnMut(&str, EntryKind)) -> io::Result<()> {
-    for entry in dir.read_dir(path)? {
-        let entry = entry?;
-        let file_type = entry.file_type()?;
-        let kind = match (file_type.is_file(), file_type.is_dir()) {
-            (true, _) => EntryKind::File,
-            (_, true) => EntryKind::Directory,
-            _ => EntryKind::Unclear,
-        };
-        if let Some(name) = entry.file_name().to_str().filter(|name| !name.starts_with('.')) {
-            visit(name, kind);
+impl Folder {
+    /// Opens a directory beneath another one.
+    pub(crate) fn open(dir: &Dir, path: &str) -> io::Result<Folder> {
+        #[cfg(target_os = "linux")]
+        return open_directory(dir, path).map(|file| Folder { file });
+        #[cfg(not(target_os = "linux"))]
+        return dir.open_dir(path).map(|dir| Folder { dir });
+    }
+
+    /// Calls `visit` with the entries whose names are UTF-8, hidden ones left out.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn list(&self, mut visit: impl FnMut(&str, EntryKind)) -> io::Result<()> {
+        use rustix::fs::{FileType, RawDir};
+        let mut buffer = [const { std::mem::MaybeUninit::uninit() }; 8192];
+        let mut listing = RawDir::new(&self.file, &mut buffer);
+        while let Some(entry) = listing.next() {
+            let entry = entry?;
+            let kind = match entry.file_type() {
+                FileType::RegularFile => EntryKind::File,
+                FileType::Directory => EntryKind::Directory,
+                _ => EntryKind::Unclear,
+            };
+            if let Some(name) = entry.file_name().to_str().ok().filter(|name| !name.starts_with('.')) {
+                visit(name, kind);
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` with the entries whose names are UTF-8, hidden ones left out.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn list(&self, mut visit: impl FnMut(&str, EntryKind)) -> io::Result<()> {
+        for entry in self.dir.entries()? {
+            let entry = entry?;
+            let file_type = entry.file_type()?;
+            let kind = match (file_type.is_file(), file_type.is_dir()) {
+                (true, _) => EntryKind::File,
+                (_, true) => EntryKind::Directory,
+                _ => EntryKind::Unclear,
+            };
+            if let Some(name) = entry.file_name().to_str().filter(|name| !name.starts_with('.')) {
+                visit(name, kind);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a file for reading by the name that a listing gave. Links are not followed.
+    pub(crate) fn open_file(&self, name: &str) -> io::Result<cap_std::fs::File> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{Mode, OFlags, openat};
+            let flags =
+                OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+            // One piece leads nowhere else.
+            debug_assert!(!name.contains('/'));
+            let opened = openat(&self.file, name, flags, Mode::empty())?;
+            Ok(cap_std::fs::File::from_std(opened.into()))
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            use cap_std::fs::OpenOptionsFollowExt;
+            let mut options = read_options();
+            options.follow(cap_std::fs::FollowSymlinks::No);
+            self.dir.open_with(name, &options)
         }
     }
-    Ok(())
 }
 
 /// What tells that a file was not written to: when it was last changed in any way, how long it is, and which file it is.
@@ -152,7 +191,7 @@ impl Stamp {
     }
 }
 
-/// Calls `visit` with the entries of a directory as [`list`] does, and with the stamp of each: one system call for an
+/// Calls `visit` with the entries of a directory as [`Folder::list`] does, and with the stamp of each: one system call for an
 /// entry.
 #[cfg(target_os = "linux")]
 pub(crate) fn list_stamps(dir: &Dir, path: &str, mut visit: impl FnMut(&str, Stamp)) -> io::Result<()> {
@@ -182,11 +221,11 @@ pub(crate) fn list_stamps(dir: &Dir, path: &str, mut visit: impl FnMut(&str, Sta
     Ok(())
 }
 
-/// Calls `visit` with the entries of a directory as [`list`] does, and with the stamp of each.
+/// Calls `visit` with the entries of a directory as [`Folder::list`] does, and with the stamp of each.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn list_stamps(dir: &Dir, path: &str, mut visit: impl FnMut(&str, Stamp)) -> io::Result<()> {
     let mut names = Vec::new();
-    list(dir, path, |name, _| names.push(name.to_owned()))?;
+    Folder::open(dir, path)?.list(|name, _| names.push(name.to_owned()))?;
     for name in names {
         if let Ok(metadata) = dir.symlink_metadata(format!("{path}/{name}")) {
             visit(&name, Stamp::of(&metadata));

@@ -44,7 +44,7 @@ struct Tree<'h> {
 impl Tree<'_> {
     /// The place of a path of this tree inside the data directory.
     fn place(&self, path: &str) -> String {
-        format!("{}{path}", self.prefix)
+        [self.prefix, path].concat()
     }
 }
 

@@ -111,12 +111,14 @@ impl StoreFile {
         let made = draft.path().join("annals.db");
         platform::create_private_file(&made).map_err(refused)?;
         let filled = connect(&made, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|connection| {
+            // Whatever happens before it has its name, nobody will miss it: it is synced once, when it is complete.
+            connection.pragma_update(None, "synchronous", "OFF")?;
+            connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
             // Only an empty file can be told how it is to be laid out: so that what is pruned can be given back.
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
             connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-            connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
             fill(&connection)?;
-            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
         });
         filled.map_err(|error| OpenAnnalsError::sqlite(path, &error))?;
         let placed = File::open(&made).and_then(|file| file.sync_all());

@@ -14,7 +14,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use crate::home::Reason;
-use crate::platform::{self, EntryKind};
+use crate::platform::{self, EntryKind, Folder};
 
 /// A root directory and what is beneath it.
 #[derive(Debug)]
@@ -62,9 +62,9 @@ impl Files {
         self.path.join(path).display().to_string()
     }
 
-    fn entries(&self, path: &str) -> io::Result<Vec<Entry>> {
+    fn entries(&self, folder: &Folder, path: &str) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
-        platform::list(&self.dir, path, |name, kind| {
+        folder.list(|name, kind| {
             let is_dir = match kind {
                 EntryKind::File => false,
                 EntryKind::Directory => true,
@@ -76,16 +76,20 @@ impl Files {
     }
 
     /// The bytes of a file. `None` if there is none.
+    pub(super) fn bytes(&self, path: &str) -> Result<Option<Vec<u8>>, Reason> {
+        match self.dir.open_with(path, &platform::read_options()) {
+            Ok(file) => Files::contents(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(refusal(&error)),
+        }
+    }
+
+    /// The bytes of a file that is open.
     ///
     /// Opening, one read and closing is all that most files take: what is shorter than the buffer and not empty needs no
     /// look at its size. Anything else does, be it to read the rest or to say what is there instead of a file.
-    pub(super) fn bytes(&self, path: &str) -> Result<Option<Vec<u8>>, Reason> {
+    fn contents(mut file: cap_std::fs::File) -> Result<Option<Vec<u8>>, Reason> {
         use io::Read;
-        let mut file = match self.dir.open_with(path, &platform::read_options()) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(refusal(&error)),
-        };
         // Kept, since to clear it takes as long as to read most files.
         thread_local! {
             static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; 16 << 10].into());
@@ -140,13 +144,22 @@ impl View<'_> {
 
     /// The entries of a directory, hidden ones and names that are not UTF-8 left out. A missing directory is empty.
     pub(super) fn list(&self, path: &str) -> Result<Vec<Entry>, Reason> {
-        let mut entries = match self.files.entries(path) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Ok(self.open_listed(path)?.1)
+    }
+
+    /// The same, and the directory itself, if it is there: files in it can be read without looking for it again.
+    pub(super) fn open_listed(&self, path: &str) -> Result<(Option<Folder>, Vec<Entry>), Reason> {
+        let listed = Folder::open(&self.files.dir, path).and_then(|folder| {
+            let entries = self.files.entries(&folder, path)?;
+            Ok((Some(folder), entries))
+        });
+        let (folder, mut entries) = match listed {
+            Ok(listed) => listed,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (None, Vec::new()),
             Err(error) => return Err(refusal(&error)),
         };
         self.overlay_entries(path, &mut entries);
-        Ok(entries)
+        Ok((folder, entries))
     }
 
     /// How many entries of a directory have a name that `counts`. The same as counting a listing, but for the memory.
@@ -155,7 +168,8 @@ impl View<'_> {
             return Ok(self.list(path)?.iter().filter(|entry| counts(&entry.name)).count());
         }
         let mut n_entries = 0;
-        match platform::list(&self.files.dir, path, |name, _| n_entries += usize::from(counts(name))) {
+        let count = |name: &str, _| n_entries += usize::from(counts(name));
+        match Folder::open(&self.files.dir, path).and_then(|folder| folder.list(count)) {
             Ok(()) => Ok(n_entries),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
             Err(error) => Err(refusal(&error)),
@@ -167,7 +181,17 @@ impl View<'_> {
     /// OpenCode rewrites files in place, so a reader can meet half of one. A file that does not parse and has just been
     /// written is read once more after a moment; then it is reported.
     pub(super) fn read(&self, path: &str, shape: Shape) -> Result<Option<Document>, Reason> {
-        let Some(bytes) = self.bytes(path)? else { return Ok(None) };
+        self.read_in(None, path, shape)
+    }
+
+    /// The same where the directory of the file may be open.
+    pub(super) fn read_in(
+        &self,
+        folder: Option<&Folder>,
+        path: &str,
+        shape: Shape,
+    ) -> Result<Option<Document>, Reason> {
+        let Some(bytes) = self.bytes_in(folder, path)? else { return Ok(None) };
         let document = match Document::parse(bytes) {
             Ok(document) => document,
             Err(_) if is_fresh(self.files.modified(path)) => {
@@ -186,6 +210,16 @@ impl View<'_> {
             return Err(Reason::WrongKind { wanted, found: found.with_article() });
         }
         Ok(Some(document))
+    }
+
+    fn bytes_in(&self, folder: Option<&Folder>, path: &str) -> Result<Option<Vec<u8>>, Reason> {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        match folder.filter(|_| self.overlay.is_empty()).map(|folder| folder.open_file(name)) {
+            Some(Ok(file)) => Files::contents(file),
+            Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            // A link may be followed, as long as it does not leave the root; what else is wrong is found that way too.
+            _ => self.bytes(path),
+        }
     }
 
     /// The bytes of a file. `None` if there is none.

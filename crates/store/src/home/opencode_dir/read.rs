@@ -16,6 +16,7 @@ use super::{OpencodeDir, Tree};
 use crate::check::Problem;
 use crate::home::{Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want};
 use crate::parallel::{self, Work};
+use crate::platform::Folder;
 use crate::query::SessionQuery;
 
 /// Message documents of one session are kept between sorting and visiting up to this size; beyond it they are read
@@ -422,10 +423,12 @@ fn sorted_messages(tree: &Tree<'_>, session: &SessionRecord) -> (Vec<Pending>, V
     let mut quarantined = Vec::new();
     let mut messages = Vec::new();
     let mut kept_bytes = 0;
-    for (name, path) in documents(tree, &tree.layout.messages(&session.id)).unwrap_or_else(|problem| {
+    let listed = open_documents(tree, &tree.layout.messages(&session.id));
+    let (folder, listed) = listed.unwrap_or_else(|problem| {
         quarantined.push(problem.of(&session.id));
-        Vec::new()
-    }) {
+        (None, Vec::new())
+    });
+    for (name, path) in listed {
         let id = match MessageId::parse(&name) {
             Ok(id) => id,
             Err(error) => {
@@ -434,7 +437,7 @@ fn sorted_messages(tree: &Tree<'_>, session: &SessionRecord) -> (Vec<Pending>, V
             }
         };
         let key = Key::Message(session.id.clone(), id.clone());
-        match read_document(tree, &path, Shape::Object, key) {
+        match read_document_in(tree, folder.as_ref(), &path, Shape::Object, key) {
             Err(problem) => quarantined.push(problem),
             Ok(None) => {}
             Ok(Some(stored)) => {
@@ -486,8 +489,8 @@ fn complete(
         }
         return Ok(Some(record));
     }
-    let names = match documents(tree, &directory) {
-        Ok(names) => names,
+    let (folder, names) = match open_documents(tree, &directory) {
+        Ok(listed) => listed,
         Err(problem) => {
             record.quarantined.push(problem.of(&session.id));
             return Ok(Some(record));
@@ -504,7 +507,7 @@ fn complete(
     parts.sort_by(|(a_era, a, _), (b_era, b, _)| (a_era, a.as_str()).cmp(&(b_era, b.as_str())));
     for (_, id, path) in parts {
         let key = Key::Part(session.id.clone(), pending.id.clone(), id);
-        match read_document(tree, &path, Shape::Object, key) {
+        match read_document_in(tree, folder.as_ref(), &path, Shape::Object, key) {
             Ok(Some(stored)) => record.parts.push(stored),
             Ok(None) => {}
             Err(problem) => record.quarantined.push(problem),
@@ -515,18 +518,32 @@ fn complete(
 
 /// The entries of a directory, or the directory itself as unreadable.
 fn entries(tree: &Tree<'_>, directory: &str) -> Result<Vec<Entry>, Quarantined> {
-    let problem = |reason| Quarantined { place: tree.place(directory), reason, session: None };
-    tree.view.list(directory).map_err(problem)
+    Ok(open_entries(tree, directory)?.1)
 }
+
+fn open_entries(tree: &Tree<'_>, directory: &str) -> Result<(Option<Folder>, Vec<Entry>), Quarantined> {
+    let problem = |reason| Quarantined { place: tree.place(directory), reason, session: None };
+    tree.view.open_listed(directory).map_err(problem)
+}
+
+/// A directory, if it is there, and its documents: ids and paths.
+type Listing = (Option<Folder>, Vec<(String, String)>);
 
 /// The documents of a directory: the id in each name, and the path. A directory with the name of a document is among
 /// them: whoever reads it says what is wrong.
 pub(super) fn documents(tree: &Tree<'_>, directory: &str) -> Result<Vec<(String, String)>, Quarantined> {
-    let named = entries(tree, directory)?.into_iter().filter_map(|entry| {
+    Ok(open_documents(tree, directory)?.1)
+}
+
+/// The same, and the directory itself, if it is there.
+fn open_documents(tree: &Tree<'_>, directory: &str) -> Result<Listing, Quarantined> {
+    let (folder, entries) = open_entries(tree, directory)?;
+    let named = entries.into_iter().filter_map(|entry| {
         let id = stem(tree.layout, &entry.name)?.to_owned();
-        (!entry.is_dir || entry.name.ends_with(".json")).then(|| (id, format!("{directory}/{}", entry.name)))
+        let is_document = !entry.is_dir || entry.name.ends_with(".json");
+        is_document.then(|| (id, [directory, "/", &entry.name].concat()))
     });
-    Ok(named.collect())
+    Ok((folder, named.collect()))
 }
 
 /// Reads one document and says which it is.
@@ -536,8 +553,19 @@ pub(super) fn read_document(
     shape: Shape,
     key: Key,
 ) -> Result<Option<Stored>, Quarantined> {
+    read_document_in(tree, None, path, shape, key)
+}
+
+/// The same where the directory of the document may be open.
+fn read_document_in(
+    tree: &Tree<'_>,
+    folder: Option<&Folder>,
+    path: &str,
+    shape: Shape,
+    key: Key,
+) -> Result<Option<Stored>, Quarantined> {
     let place = tree.place(path);
-    match tree.view.read(path, shape) {
+    match tree.view.read_in(folder, path, shape) {
         Ok(None) => Ok(None),
         Ok(Some(document)) => Ok(Some(Stored { key, document, place })),
         Err(reason) => Err(Quarantined { place, reason, session: key.session().cloned() }),
