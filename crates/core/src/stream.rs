@@ -11,18 +11,17 @@ use crate::lens::Lens;
 /// Whether a document says of itself that it is not finished: an answer without an end, a tool that runs.
 pub fn is_open(key: &Key, document: &Document) -> bool {
     let root = document.root();
-    let is = |path: &[&str], wanted: &str| {
-        root.at(path).and_then(Node::as_text).is_some_and(|text| text == wanted)
-    };
     match key {
         Key::Message(..) => {
+            let is_prompt = root.get("role").and_then(Node::as_text).is_some_and(|role| role == "user");
             let has_failed = root.get("error").is_some_and(|error| !error.is_null());
             let completed = root.at(&["time", "completed"]).and_then(Millis::look);
-            !is(&["role"], "user") && !has_failed && completed.is_none()
+            !is_prompt && !has_failed && completed.is_none()
         }
         Key::Part(..) => {
-            let status = ["state", "status"];
-            is(&["type"], "tool") && (is(&status, "pending") || is(&status, "running"))
+            let is_tool = root.get("type").and_then(Node::as_text).is_some_and(|kind| kind == "tool");
+            let status = || root.at(&["state", "status"]).and_then(Node::as_text);
+            is_tool && status().is_some_and(|status| status == "pending" || status == "running")
         }
         _ => false,
     }

@@ -1,5 +1,7 @@
 //! What is derived from documents: the numbers of sessions, kept so that nobody has to add them up again.
 
+use std::collections::HashMap;
+
 use annals_core::Usage;
 use annals_core::lens::Session;
 use annals_core::{Key, Stored};
@@ -13,46 +15,60 @@ use super::{Annals, read};
 use crate::home::{CommitError, SessionRecord, Want, row_place};
 use crate::summary::{SessionState, SessionSummary};
 
-/// The numbers of a session, added up now if something has changed since they last were.
-/// None if there is no such session.
-pub(super) fn summary(
+/// So few sessions are looked for one by one.
+const FEW: usize = 16;
+
+/// The numbers of sessions, added up now if something has changed since they last were. None for one that does not exist.
+pub(super) fn summaries(
     connection: &Connection,
-    record: &SessionRecord,
-) -> rusqlite::Result<Option<SessionSummary>> {
-    let stored = connection
-        .prepare_cached(
-            "SELECT messages, parts, cost, input, output, reasoning, cache_read, cache_write, models, agents, \
-             state, directory FROM session WHERE n = (SELECT n FROM document WHERE owner = 0 AND kind = 2 AND id = ?1) \
-             AND (NOT stale OR brief)",
-        )?
-        .query_row([record.id.as_str()], |row| {
-            let mut summary = SessionSummary::of_document(record);
-            summary.messages = row.get(0)?;
-            summary.parts = row.get(1)?;
+    records: &[&SessionRecord],
+) -> rusqlite::Result<Vec<Option<SessionSummary>>> {
+    let places: HashMap<&str, usize> =
+        records.iter().enumerate().map(|(place, record)| (record.id.as_str(), place)).collect();
+    let mut summaries: Vec<Option<SessionSummary>> = vec![None; records.len()];
+    // Many of them all at once: to look for each takes longer. The index of documents has the ids.
+    let is_few = records.len() <= FEW;
+    let sql = format!(
+        "SELECT d.id, s.messages, s.parts, s.cost, s.input, s.output, s.reasoning, s.cache_read, s.cache_write, \
+         s.models, s.agents, s.state, s.directory FROM document d CROSS JOIN session s ON s.n = d.n \
+         WHERE d.owner = 0 AND d.kind = 2 AND (NOT s.stale OR s.brief) {}",
+        if is_few { "AND d.id = ?1" } else { "" }
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let wanted: Vec<Option<&str>> = match is_few {
+        true => records.iter().map(|record| Some(record.id.as_str())).collect(),
+        false => vec![None],
+    };
+    for id in wanted {
+        let mut rows = statement.query(rusqlite::params_from_iter(id))?;
+        while let Some(row) = rows.next()? {
+            let Some(&place) = places.get(row.get_ref(0)?.as_str()?) else { continue };
+            let mut summary = SessionSummary::of_document(records[place]);
+            summary.messages = row.get(1)?;
+            summary.parts = row.get(2)?;
             summary.usage = Usage {
-                cost: row.get(2)?,
-                input: row.get(3)?,
-                output: row.get(4)?,
-                reasoning: row.get(5)?,
-                cache_read: row.get(6)?,
-                cache_write: row.get(7)?,
+                cost: row.get(3)?,
+                input: row.get(4)?,
+                output: row.get(5)?,
+                reasoning: row.get(6)?,
+                cache_read: row.get(7)?,
+                cache_write: row.get(8)?,
             };
-            summary.models = names(row.get_ref(8)?.as_str()?);
-            summary.agents = names(row.get_ref(9)?.as_str()?);
-            summary.state = SessionState::from_number(row.get(10)?);
+            summary.models = names(row.get_ref(9)?.as_str()?);
+            summary.agents = names(row.get_ref(10)?.as_str()?);
+            summary.state = SessionState::from_number(row.get(11)?);
             if summary.directory.is_none() {
-                summary.directory = row.get(11)?;
+                summary.directory = row.get(12)?;
             }
-            Ok(summary)
-        })
-        .optional()?;
-    match stored {
-        Some(summary) => Ok(Some(summary)),
-        None => match read::number(connection, 0, Kind::Session, record.id.as_str())? {
-            Some(n) => add_up(connection, n, record).map(Some),
-            None => Ok(None),
-        },
+            summaries[place] = Some(summary);
+        }
     }
+    for (record, summary) in records.iter().zip(&mut summaries).filter(|(_, summary)| summary.is_none()) {
+        if let Some(n) = read::number(connection, 0, Kind::Session, record.id.as_str())? {
+            *summary = Some(add_up(connection, n, record)?);
+        }
+    }
+    Ok(summaries)
 }
 
 /// Adds up the numbers of a session from those of its messages.

@@ -510,8 +510,7 @@ impl Read for View<'_> {
         if self.at.is_some() {
             return Ok(vec![None; sessions.len()]);
         }
-        self.store
-            .read(|connection| sessions.iter().map(|session| derived::summary(connection, session)).collect())
+        self.store.read(|connection| derived::summaries(connection, sessions))
     }
 
     fn history(&self) -> Option<&dyn History> {
@@ -774,14 +773,13 @@ fn is_converted(connection: &Connection, n: i64) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT converted FROM document WHERE n = ?1")?.query_row([n], |row| row.get(0))
 }
 
-/// How many parts of a message are there. Both numbers are in indexes.
+/// How many parts of message `m` are there. Both numbers are in indexes.
+const N_PARTS: &str = "(SELECT count(*) FROM document p WHERE p.owner = m.n AND p.kind = 4) - \
+     (SELECT count(*) FROM document p WHERE p.owner = m.n AND p.kind = 4 AND p.hash IS NULL)";
+
 fn n_parts(connection: &Connection, message: i64) -> rusqlite::Result<usize> {
-    connection
-        .prepare_cached(
-            "SELECT (SELECT count(*) FROM document WHERE owner = ?1 AND kind = ?2) - \
-             (SELECT count(*) FROM document WHERE owner = ?1 AND kind = ?2 AND hash IS NULL)",
-        )?
-        .query_row((message, Kind::Part.number()), |row| row.get(0))
+    let sql = format!("SELECT {N_PARTS} FROM (SELECT ?1 AS n) m");
+    connection.prepare_cached(&sql)?.query_row([message], |row| row.get(0))
 }
 
 /// What each message of a session amounts to; in order, unless calls are wanted.
@@ -790,7 +788,18 @@ pub(super) fn figures_of_session(
     session: i64,
     want: Want,
 ) -> rusqlite::Result<Vec<Figures>> {
-    // Whoever counts calls adds all up: for that the order in which they stand will do.
+    let mut figures: Vec<Figures> = Vec::new();
+    let mut places: HashMap<i64, usize> = HashMap::new();
+    // Whoever counts calls adds all up. For that the order in which messages stand will do, and so will the sum of their
+    // parts, if it is at hand.
+    let sum: Option<usize> = match want {
+        Want::ToolCalls => connection
+            .prepare_cached("SELECT parts FROM session WHERE n = ?1 AND NOT stale AND NOT brief")?
+            .query_row([session], |row| row.get(0))
+            .optional()?,
+        _ => None,
+    };
+    let n_parts = if sum.is_some() { "0" } else { N_PARTS };
     let messages = match want {
         Want::ToolCalls => "message m WHERE m.session = ?1 ORDER BY m.n".to_owned(),
         _ => format!(
@@ -799,32 +808,17 @@ pub(super) fn figures_of_session(
             if is_by_time(connection, session)? { "m.made, d.id" } else { "d.era, d.id" }
         ),
     };
-    let sql =
-        format!("SELECT {FIGURES}, m.n, m.n IN (SELECT n FROM document WHERE converted) FROM {messages}");
+    let sql = format!(
+        "SELECT {FIGURES}, m.n, m.n IN (SELECT n FROM document WHERE converted), {n_parts} FROM {messages}"
+    );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([session])?;
-    let mut figures: Vec<Figures> = Vec::new();
-    let mut places: HashMap<i64, usize> = HashMap::new();
     while let Some(row) = rows.next()? {
         places.insert(row.get(13)?, figures.len());
-        figures.push(Figures { converted: row.get(14)?, ..figures_of(row)? });
+        figures.push(Figures { converted: row.get(14)?, n_parts: row.get(15)?, ..figures_of(row)? });
     }
-    drop(rows);
-    // So will the sum of their parts that is at hand.
-    let sum: Option<usize> = match want {
-        Want::PartCounts => None,
-        _ => connection
-            .prepare_cached("SELECT parts FROM session WHERE n = ?1 AND NOT stale AND NOT brief")?
-            .query_row([session], |row| row.get(0))
-            .optional()?,
-    };
-    match (sum, figures.first_mut()) {
-        (Some(sum), Some(first)) => first.n_parts = sum,
-        _ => {
-            for (n, place) in &places {
-                figures[*place].n_parts = n_parts(connection, *n)?;
-            }
-        }
+    if let (Some(sum), Some(first)) = (sum, figures.first_mut()) {
+        first.n_parts = sum;
     }
     if want == Want::PartCounts {
         return Ok(figures);

@@ -37,22 +37,32 @@ impl Source for OpencodeDir {
                     survey.projects.extend_from_slice(&stamp.to_bytes());
                 }
             }
-            let located = read::list_sessions(&tree, &SessionQuery::default(), &mut survey.quarantined)?;
-            let mut documents: HashMap<String, HashMap<String, Stamp>> = HashMap::new();
             // What cannot be listed is no evidence. Then everything in there is looked at, and whoever reads it says why.
-            let messages: HashMap<String, Stamp> = match tree.layout {
-                Layout::Flat => stamps.below("message").unwrap_or_default().into_iter().collect(),
-                Layout::PerProject(_) => {
-                    stamps.below("session/message").unwrap_or_default().into_iter().collect()
-                }
-                Layout::PerSession => HashMap::new(),
+            let below = |directory: &str| -> HashMap<String, Stamp> {
+                stamps.below(directory).unwrap_or_default().into_iter().collect()
             };
+            let messages = match tree.layout {
+                Layout::Flat => Some("message"),
+                Layout::PerProject(_) => Some("session/message"),
+                Layout::PerSession => None,
+            };
+            // A system call for every session, and another for its document: half of them in another thread.
+            let (messages, located, documents) = std::thread::scope(|scope| {
+                let messages = scope.spawn(|| messages.map(below).unwrap_or_default());
+                let located = read::list_sessions(&tree, &SessionQuery::default(), &mut survey.quarantined)?;
+                let mut documents: HashMap<String, HashMap<String, Stamp>> = HashMap::new();
+                for Located { path, .. } in &located {
+                    let directory = directory_of(path);
+                    if !documents.contains_key(directory) {
+                        documents.insert(directory.to_owned(), below(directory));
+                    }
+                }
+                Ok::<_, ReadError>((messages.join().unwrap_or_default(), located, documents))
+            })?;
             for Located { session, project, path } in located {
-                let (directory, name) = path.rsplit_once('/').unwrap_or(("", &path));
-                let in_directory = documents
-                    .entry(directory.to_owned())
-                    .or_insert_with(|| stamps.below(directory).unwrap_or_default().into_iter().collect());
-                let document = in_directory.get(name).copied();
+                let name = path.rsplit('/').next().unwrap_or_default();
+                let in_directory = documents.get(directory_of(&path));
+                let document = in_directory.and_then(|stamps| stamps.get(name)).copied();
                 let messages = match tree.layout {
                     Layout::PerSession => stamps.of(&tree.layout.messages(&session)),
                     _ => messages.get(session.as_str()).copied(),
@@ -198,6 +208,11 @@ impl Source for OpencodeDir {
         }
         Ok(found)
     }
+}
+
+/// The directory that a document stands in.
+fn directory_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
 /// Times and sizes of what is in a tree.
