@@ -76,7 +76,7 @@ pub fn summarize(
     let mut added_up = Vec::new();
     if !unknown.is_empty() {
         let summarize = |record: &SessionRecord| {
-            let summary = read(home, record);
+            let summary = read(home, record, Want::PartCounts, &mut |_| {});
             progress();
             summary
         };
@@ -100,12 +100,15 @@ pub fn summarize(
 pub(crate) fn read(
     home: &(impl Read + ?Sized),
     record: &SessionRecord,
+    want: Want,
+    visit: &mut dyn FnMut(Figures),
 ) -> Result<(SessionSummary, Vec<Quarantined>), ReadError> {
     let mut summary = SessionSummary::of_document(record);
     let mut quarantined = Vec::new();
-    let unvisited = home.figures(record, Want::PartCounts, &mut |mut figures| {
+    let unvisited = home.figures(record, want, &mut |mut figures| {
         quarantined.append(&mut figures.quarantined);
         summary.add(&figures);
+        visit(figures);
         ControlFlow::Continue(())
     })?;
     quarantined.extend(unvisited);

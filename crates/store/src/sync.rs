@@ -26,10 +26,10 @@ use crate::home::annals::revise::{Put, Revising};
 use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin, Standing, Text};
 use crate::home::annals::text_index::Indexing;
 use crate::home::annals::text_index::entry::{Context, Entry};
-use crate::home::{CommitError, Quarantined, ReadError, Reason};
+use crate::home::{CommitError, Quarantined, ReadError, Reason, SessionRecord, Want};
 use crate::parallel;
 use crate::search::SearchError;
-use crate::summary::{self, SessionState};
+use crate::summary::{self, SessionState, SessionSummary};
 use source::{Seen, Sighting, Source, look};
 
 /// How long nothing must have been written to a session for it to count as settled. OpenCode sets marks and adds summaries
@@ -57,6 +57,8 @@ const REASON: &str = "sync";
 pub enum Stage {
     /// Session documents, with the numbers of their messages and parts: enough to list them.
     Messages,
+    /// The same, with what each message took and each tool call: enough to add them up.
+    Calls,
     /// Everything.
     Parts,
     /// Everything, and the text index.
@@ -206,6 +208,7 @@ fn sync_home(
     };
     let depth = match options.stage {
         Stage::Messages => Depth::Messages,
+        Stage::Calls => Depth::Calls,
         Stage::Parts | Stage::Text => Depth::Parts,
     };
     // A look in the future was made by a clock that was ahead: it says nothing about what came after.
@@ -442,26 +445,30 @@ fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), ReadError> {
         context: None,
     };
     looking.document(record.stored.key.clone(), &record.stored.document, false)?;
-    if depth == Depth::Messages {
-        let (summary, quarantined) = summary::read(source, &record)?;
-        let last = job.sighting.written.max(updated);
-        let settled =
-            began - last >= SETTLING && quarantined.is_empty() && summary.state != SessionState::Open;
-        let ended = Ended {
-            stamp: job.sighting.stamp.clone(),
-            place: record.stored.place.clone(),
-            updated,
-            looked,
-            settled: settled || began - last >= ABANDONED,
-            depth,
-            summary: Some(Box::new(summary)),
-            quarantined,
-            is_whole: true,
-        };
-        looking.tally.seen += ended.quarantined.len();
-        looking.send(Some(End { ended, is_news: true, is_changed: looking.has_findings }));
-        return Ok(());
+    if depth < Depth::Parts {
+        let Counted { summary, figures, quarantined } = count(source, &record, depth)?;
+        // What comes from OpenCode's second transcript store is not added up, which only its documents tell.
+        if !figures.iter().any(|figures| figures.converted) {
+            let last = job.sighting.written.max(updated);
+            let settled =
+                began - last >= SETTLING && quarantined.is_empty() && summary.state != SessionState::Open;
+            let ended = Ended {
+                stamp: job.sighting.stamp.clone(),
+                place: record.stored.place.clone(),
+                updated,
+                looked,
+                settled: settled || began - last >= ABANDONED,
+                depth,
+                numbers: Some(Box::new((summary, figures))),
+                quarantined,
+                is_whole: true,
+            };
+            looking.tally.seen += ended.quarantined.len();
+            looking.send(Some(End { ended, is_news: true, is_changed: looking.has_findings }));
+            return Ok(());
+        }
     }
+    let depth = Depth::Parts;
     let mut messages: HashSet<MessageId> = HashSet::new();
     let mut quarantined = Vec::new();
     let (mut is_open, mut last) = (false, job.sighting.written.max(updated));
@@ -522,13 +529,32 @@ fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), ReadError> {
         looked,
         settled,
         depth,
-        summary: None,
+        numbers: None,
         quarantined,
         is_whole: since.is_none(),
     };
     let is_changed = looking.has_findings;
     looking.send(Some(End { ended, is_news, is_changed }));
     Ok(())
+}
+
+/// A session in numbers, with those of its messages if they are wanted.
+struct Counted {
+    summary: SessionSummary,
+    figures: Vec<Figures>,
+    quarantined: Vec<Quarantined>,
+}
+
+/// Counts what is in a session.
+fn count(source: &dyn Source, record: &SessionRecord, depth: Depth) -> Result<Counted, ReadError> {
+    let want = if depth == Depth::Messages { Want::PartCounts } else { Want::ToolCalls };
+    let mut of_messages = Vec::new();
+    let (summary, quarantined) = summary::read(source, record, want, &mut |figures| {
+        if depth == Depth::Calls {
+            of_messages.push(figures);
+        }
+    })?;
+    Ok(Counted { summary, figures: of_messages, quarantined })
 }
 
 /// A look at one session.
@@ -744,7 +770,7 @@ fn write(
                         Some(_) => account.changed += usize::from(end.is_changed),
                     }
                 }
-                numbers.push((session, end.ended.summary));
+                numbers.push((session, end.ended.numbers));
                 account.quarantined.extend(end.ended.quarantined);
             }
             let is_long = n_bytes >= COMMIT_BYTES || n_sessions >= COMMIT_SESSIONS;
@@ -759,8 +785,8 @@ fn write(
             }
         }
         let revision = revising.finish().map_err(failed)?;
-        for (session, summary) in numbers {
-            synced::note_numbers(&writing, session, summary.as_deref()).map_err(failed)?;
+        for (session, numbers) in numbers {
+            synced::note_numbers(&writing, session, numbers.as_deref()).map_err(failed)?;
         }
         synced::refresh(&writing).map_err(failed)?;
         store.finish(writing)?;

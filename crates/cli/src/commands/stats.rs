@@ -104,7 +104,7 @@ impl From<&Share> for ShareJson {
 }
 
 pub(crate) fn run(context: &Context, args: &StatsArgs) -> CommandResult {
-    let homes = context.open(Stage::Parts)?;
+    let homes = context.open(Stage::Calls)?;
     let home = homes.read();
     let filters = Filters { project: args.project.clone(), ..Filters::default() };
     let mut query = context.query(&home, &filters)?;

@@ -150,6 +150,58 @@ fn messages_come_before_parts() {
     assert_eq!(summaries(&store), expected);
 }
 
+/// What sessions add up to. The order of sums differs, and with it their last digits.
+fn added_up(home: &dyn Read) -> String {
+    let mut records = home.sessions(&SessionQuery::default()).unwrap().value;
+    records.sort_by_key(|record| record.id.to_string());
+    let counting = annals::stats::Counting { day_of: &|time| time / 86_400_000, progress: &|| () };
+    let mut stats = annals::stats::collect(home, records, counting).unwrap().value;
+    let round = |usage: &mut annals::model::Usage| usage.cost = (usage.cost * 1e9).round();
+    round(&mut stats.usage);
+    let shares = stats.models.values_mut().chain(stats.agents.values_mut());
+    let shares = shares.chain(stats.projects.values_mut()).chain(stats.days.values_mut());
+    shares.for_each(|share| round(&mut share.usage));
+    format!("{stats:#?}")
+}
+
+#[test]
+fn what_was_only_counted_adds_up_to_the_same() {
+    let calls = Options { stage: Stage::Calls, ..ALL };
+    for name in Fixture::FLAT.into_iter().chain(["opencode-0.5.29"]).chain(Fixture::DATABASES) {
+        let fixture = Fixture::unpack(name);
+        let source = fixture_home(&fixture);
+        let (_directory, store) = empty_store();
+        let account = run(&store, &*source, calls);
+        let expected = added_up(&*source);
+        assert_eq!(added_up(&store), expected, "{name}");
+        assert!(store.check(0, &|| {}).unwrap().iter().all(|problem| !is_ours(problem)), "{name}");
+        // Making anew what is derived leaves alone what cannot be made here.
+        store.rederive().unwrap();
+        assert_eq!(added_up(&store), expected, "{name}");
+        let again = run(&store, &*source, calls);
+        assert_eq!((again.new, again.changed, again.imported), (0, 0, 0), "{name}: {again:?}");
+        assert_eq!(added_up(&store), expected, "{name}");
+        // To list them takes nothing back.
+        run(&store, &*source, Options { stage: Stage::Messages, ..ALL });
+        assert_eq!(added_up(&store), expected, "{name}");
+        let whole = run(&store, &*source, ALL);
+        assert!(whole.seen > account.seen, "{name}");
+        assert_eq!(added_up(&store), expected, "{name}");
+        let left =
+            "SELECT (SELECT count(*) FROM message WHERE n < 0) + (SELECT count(*) FROM call WHERE n < 0)";
+        assert_eq!(super::kit::query(store.path(), left), ["0"], "{name}");
+        let (_directory, at_once) = empty_store();
+        run(&at_once, &*source, ALL);
+        assert!(everything(&store) == everything(&at_once), "{name}");
+    }
+}
+
+/// Whether a problem is of the store's own making, and not one that its home has as well.
+fn is_ours(problem: &annals::check::Problem) -> bool {
+    use annals::check::ProblemKind::{Damaged, DanglingRow, Derived};
+    matches!(problem.kind, Damaged | DanglingRow | Derived)
+}
+
 fn age(home: &Path) {
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
     for path in annals_testkit::files_below(home) {

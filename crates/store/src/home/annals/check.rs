@@ -223,7 +223,7 @@ const REFERENCES: &[(&str, ProblemKind, &str, &str)] = &[
         "message",
         ProblemKind::Derived,
         "SELECT count(*) FROM message x LEFT JOIN document d ON d.n = x.n AND d.kind = 3 AND d.owner = x.session \
-         WHERE d.hash IS NULL",
+         WHERE CASE WHEN x.n > 0 THEN d.hash IS NULL ELSE x.session NOT IN (SELECT n FROM session WHERE brief) END",
         "of a message that does not exist",
     ),
     (
@@ -231,7 +231,8 @@ const REFERENCES: &[(&str, ProblemKind, &str, &str)] = &[
         ProblemKind::Derived,
         "SELECT count(*) FROM call x LEFT JOIN document d ON d.n = x.n AND d.kind = 4 \
          LEFT JOIN document m ON m.n = d.owner AND m.owner = x.session AND m.n = x.message \
-         WHERE d.hash IS NULL OR m.n IS NULL",
+         WHERE CASE WHEN x.n > 0 THEN d.hash IS NULL OR m.n IS NULL \
+         ELSE x.session NOT IN (SELECT n FROM session WHERE brief) END",
         "of a part that does not exist",
     ),
 ];

@@ -8,10 +8,11 @@ use annals_core::{Key, Stored};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::codec;
-use super::facts::Facts;
+use super::facts::{Facts, store_call, store_message};
 use super::kind::Kind;
 use super::read::figures_of_session;
 use super::{Annals, read};
+use crate::figures::Figures;
 use crate::home::{CommitError, SessionRecord, Want, row_place};
 use crate::summary::{SessionState, SessionSummary};
 
@@ -162,6 +163,29 @@ pub(super) fn store(
         .map(drop)
 }
 
+/// Stores what the messages of a session take, in place of what was known of them before they are there themselves. They have
+/// no numbers yet, so they get some below 0.
+pub(super) fn store_figures(
+    connection: &Connection,
+    session: i64,
+    figures: &[Figures],
+) -> rusqlite::Result<()> {
+    for sql in
+        ["DELETE FROM message WHERE session = ?1 AND n < 0", "DELETE FROM call WHERE session = ?1 AND n < 0"]
+    {
+        connection.prepare_cached(sql)?.execute([session])?;
+    }
+    let mut call_number = 0;
+    for (number, figures) in (1..).zip(figures) {
+        store_message(connection, session, -number, figures)?;
+        for call in &figures.calls {
+            call_number -= 1;
+            store_call(connection, session, -number, call_number, call)?;
+        }
+    }
+    Ok(())
+}
+
 impl Annals {
     /// Makes everything that is derived from documents anew, except for the text index.
     pub fn rederive(&self) -> Result<(), CommitError> {
@@ -174,7 +198,9 @@ impl Annals {
 
 fn rederive(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
-        "DELETE FROM message; DELETE FROM call; DELETE FROM session WHERE n NOT IN (SELECT n FROM document)",
+        "DELETE FROM session WHERE n NOT IN (SELECT n FROM document); \
+         DELETE FROM message WHERE n > 0 OR session NOT IN (SELECT n FROM session WHERE brief); \
+         DELETE FROM call WHERE n > 0 OR session NOT IN (SELECT n FROM session WHERE brief)",
     )?;
     connection.execute(
         "INSERT OR IGNORE INTO session (n, stale) SELECT n, 1 FROM document WHERE kind = ?1",

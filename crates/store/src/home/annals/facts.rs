@@ -68,42 +68,10 @@ impl Facts {
         n: i64,
     ) -> rusqlite::Result<()> {
         match self {
-            Facts::None => {}
-            Facts::Message(figures) => {
-                let Figures { role, made, agent, provider, model, cwd, state, usage, .. } = &**figures;
-                connection
-                    .prepare_cached(
-                        "INSERT OR REPLACE INTO message (session, n, role, made, agent, provider, model, cwd, state, \
-                         cost, input, output, reasoning, cache_read, cache_write) \
-                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-                    )?
-                    .execute(rusqlite::params![
-                        session,
-                        n,
-                        role.number(),
-                        made,
-                        agent,
-                        provider,
-                        model,
-                        cwd,
-                        state.number(),
-                        usage.cost,
-                        usage.input,
-                        usage.output,
-                        usage.reasoning,
-                        usage.cache_read,
-                        usage.cache_write
-                    ])?;
-            }
-            Facts::Call(call) => {
-                connection
-                    .prepare_cached(
-                        "INSERT OR REPLACE INTO call (session, n, message, tool, failed, ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                    )?
-                    .execute((session, n, owner, &call.tool, call.failed, call.duration))?;
-            }
+            Facts::None => Ok(()),
+            Facts::Message(figures) => store_message(connection, session, n, figures),
+            Facts::Call(call) => store_call(connection, session, owner, n, call),
         }
-        Ok(())
     }
 
     /// Removes what is known of document `n`.
@@ -116,6 +84,56 @@ impl Facts {
         }
         Ok(())
     }
+}
+
+/// Stores what message `n` takes.
+pub(super) fn store_message(
+    connection: &Connection,
+    session: i64,
+    n: i64,
+    figures: &Figures,
+) -> rusqlite::Result<()> {
+    let Figures { role, made, agent, provider, model, cwd, state, usage, .. } = figures;
+    connection
+        .prepare_cached(
+            "INSERT OR REPLACE INTO message (session, n, role, made, agent, provider, model, cwd, state, \
+             cost, input, output, reasoning, cache_read, cache_write) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+        )?
+        .execute(rusqlite::params![
+            session,
+            n,
+            role.number(),
+            made,
+            agent,
+            provider,
+            model,
+            cwd,
+            state.number(),
+            usage.cost,
+            usage.input,
+            usage.output,
+            usage.reasoning,
+            usage.cache_read,
+            usage.cache_write
+        ])
+        .map(drop)
+}
+
+/// Stores what call `n` of a message was.
+pub(super) fn store_call(
+    connection: &Connection,
+    session: i64,
+    message: i64,
+    n: i64,
+    call: &Call,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT OR REPLACE INTO call (session, n, message, tool, failed, ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute((session, n, message, &call.tool, call.failed, call.duration))
+        .map(drop)
 }
 
 /// The columns of `message` that [`figures_of`] reads, in this order.

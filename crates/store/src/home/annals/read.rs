@@ -792,16 +792,25 @@ pub(super) fn figures_of_session(
     let mut places: HashMap<i64, usize> = HashMap::new();
     // Whoever counts calls adds all up. For that the order in which messages stand will do, and so will the sum of their
     // parts, if it is at hand.
-    let sum: Option<usize> = match want {
+    let known: Option<(usize, bool)> = match want {
         Want::ToolCalls => connection
-            .prepare_cached("SELECT parts FROM session WHERE n = ?1 AND NOT stale AND NOT brief")?
-            .query_row([session], |row| row.get(0))
+            .prepare_cached(
+                "SELECT parts, EXISTS (SELECT 1 FROM message WHERE session = ?1 AND n < 0) FROM session \
+                 WHERE n = ?1 AND (NOT stale OR brief)",
+            )?
+            .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?,
         _ => None,
     };
-    let n_parts = if sum.is_some() { "0" } else { N_PARTS };
+    let sum = known.map(|(sum, _)| sum);
+    // As long as the messages themselves are not there, what their home told of them is.
+    let is_brief = known.is_some_and(|(_, is_brief)| is_brief);
+    let counted = if sum.is_some() { "0" } else { N_PARTS };
     let messages = match want {
-        Want::ToolCalls => "message m WHERE m.session = ?1 ORDER BY m.n".to_owned(),
+        Want::ToolCalls if is_brief => {
+            "message m WHERE m.session = ?1 AND m.n < 0 ORDER BY m.n DESC".to_owned()
+        }
+        Want::ToolCalls => "message m WHERE m.session = ?1 AND m.n > 0 ORDER BY m.n".to_owned(),
         _ => format!(
             "document d CROSS JOIN message m ON m.session = d.owner AND m.n = d.n \
              WHERE d.owner = ?1 AND d.kind = 3 ORDER BY {}",
@@ -809,7 +818,7 @@ pub(super) fn figures_of_session(
         ),
     };
     let sql = format!(
-        "SELECT {FIGURES}, m.n, m.n IN (SELECT n FROM document WHERE converted), {n_parts} FROM {messages}"
+        "SELECT {FIGURES}, m.n, m.n IN (SELECT n FROM document WHERE converted), {counted} FROM {messages}"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([session])?;
@@ -817,14 +826,20 @@ pub(super) fn figures_of_session(
         places.insert(row.get(13)?, figures.len());
         figures.push(Figures { converted: row.get(14)?, n_parts: row.get(15)?, ..figures_of(row)? });
     }
-    if let (Some(sum), Some(first)) = (sum, figures.first_mut()) {
+    if figures.iter().any(|figures| figures.converted) {
+        // Not all of them are added up.
+        for (n, place) in &places {
+            figures[*place].n_parts = n_parts(connection, *n)?;
+        }
+    } else if let (Some(sum), Some(first)) = (sum, figures.first_mut()) {
         first.n_parts = sum;
     }
     if want == Want::PartCounts {
         return Ok(figures);
     }
-    let mut statement =
-        connection.prepare_cached("SELECT tool, failed, ms, message FROM call WHERE session = ?1")?;
+    let order = if is_brief { "DESC" } else { "" };
+    let sql = format!("SELECT tool, failed, ms, message FROM call WHERE session = ?1 ORDER BY n {order}");
+    let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([session])?;
     while let Some(row) = rows.next()? {
         if let Some(place) = places.get(&row.get(3)?) {

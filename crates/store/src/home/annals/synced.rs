@@ -15,6 +15,7 @@ use super::kind::Kind;
 use super::read::{below, latest, number};
 use super::revise::{Put, Revising, State, note_said, state};
 use super::text_index::entry::Entry;
+use crate::figures::Figures;
 use crate::home::{Quarantined, ReadError};
 use crate::summary::SessionSummary;
 
@@ -23,8 +24,20 @@ use crate::summary::SessionSummary;
 pub(crate) enum Depth {
     /// The session's own document; its messages and parts were counted.
     Messages = 1,
+    /// The same, with what each message took and each call.
+    Calls = 2,
     /// Everything.
-    Parts = 2,
+    Parts = 3,
+}
+
+impl Depth {
+    fn from_number(number: i64) -> Depth {
+        match number {
+            3.. => Depth::Parts,
+            2 => Depth::Calls,
+            _ => Depth::Messages,
+        }
+    }
 }
 
 /// A home as the store knows it.
@@ -72,8 +85,8 @@ pub(crate) struct Ended {
     pub(crate) looked: Millis,
     pub(crate) settled: bool,
     pub(crate) depth: Depth,
-    /// What was counted and not read.
-    pub(crate) summary: Option<Box<SessionSummary>>,
+    /// What was counted and not stored, with its messages if it went that deep.
+    pub(crate) numbers: Option<Box<(SessionSummary, Vec<Figures>)>>,
     pub(crate) quarantined: Vec<Quarantined>,
     /// Whether the look covered everything, so that what it did not find unreadable is readable.
     pub(crate) is_whole: bool,
@@ -110,14 +123,13 @@ impl Annals {
             while let Some(row) = rows.next()? {
                 let session: i64 = row.get(0)?;
                 let Some(Ok(id)) = ids.get(&session).map(|id| SessionId::parse(id)) else { continue };
-                let depth = if row.get::<_, i64>(5)? >= 2 { Depth::Parts } else { Depth::Messages };
                 let origin = Origin {
                     session,
                     updated: row.get(1)?,
                     stamp: row.get::<_, Option<_>>(2)?.unwrap_or_default(),
                     looked: row.get(3)?,
                     settled: row.get(4)?,
-                    depth,
+                    depth: Depth::from_number(row.get(5)?),
                     events: row.get(6)?,
                     is_gone: row.get(7)?,
                     has_unreadable: unreadable.contains(id.as_str()),
@@ -620,14 +632,22 @@ pub(crate) fn apply(
 pub(crate) fn note_numbers(
     connection: &Connection,
     session: i64,
-    summary: Option<&SessionSummary>,
+    numbers: Option<&(SessionSummary, Vec<Figures>)>,
 ) -> rusqlite::Result<()> {
-    match summary {
-        Some(summary) => derived::store(connection, session, Some(&summary.title), summary, true),
-        None => connection
-            .prepare_cached("UPDATE session SET brief = 0, stale = 1 WHERE n = ?1 AND brief")?
-            .execute([session])
-            .map(drop),
+    match numbers {
+        Some((summary, figures)) => {
+            derived::store(connection, session, Some(&summary.title), summary, true)?;
+            derived::store_figures(connection, session, figures)
+        }
+        None => {
+            let n_brief = connection
+                .prepare_cached("UPDATE session SET brief = 0, stale = 1 WHERE n = ?1 AND brief")?
+                .execute([session])?;
+            match n_brief {
+                0 => Ok(()),
+                _ => derived::store_figures(connection, session, &[]),
+            }
+        }
     }
 }
 
