@@ -23,7 +23,7 @@ use crate::figures::Figures;
 use crate::home::annals::Annals;
 use crate::home::annals::facts::Prepared;
 use crate::home::annals::revise::{Put, Revising};
-use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Origin, Standing, Text};
+use crate::home::annals::synced::{self, Comparing, Depth, Ended, Finding, Numbers, Origin, Standing, Text};
 use crate::home::annals::text_index::Indexing;
 use crate::home::annals::text_index::entry::{Context, Entry};
 use crate::home::{CommitError, Quarantined, ReadError, Reason, SessionRecord, Want};
@@ -459,7 +459,10 @@ fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), ReadError> {
                 looked,
                 settled: settled || began - last >= ABANDONED,
                 depth,
-                numbers: Some(Box::new((summary, figures))),
+                numbers: match standing >= Standing::Latest {
+                    true => Numbers::Counted(Box::new(summary), figures),
+                    false => Numbers::AsBefore,
+                },
                 quarantined,
                 is_whole: true,
             };
@@ -529,7 +532,7 @@ fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), ReadError> {
         looked,
         settled,
         depth,
-        numbers: None,
+        numbers: Numbers::Stored,
         quarantined,
         is_whole: since.is_none(),
     };
@@ -769,8 +772,8 @@ fn write(
                         None => account.new += 1,
                         Some(_) => account.changed += usize::from(end.is_changed),
                     }
+                    numbers.push((session, end.ended.numbers));
                 }
-                numbers.push((session, end.ended.numbers));
                 account.quarantined.extend(end.ended.quarantined);
             }
             let is_long = n_bytes >= COMMIT_BYTES || n_sessions >= COMMIT_SESSIONS;
@@ -786,7 +789,7 @@ fn write(
         }
         let revision = revising.finish().map_err(failed)?;
         for (session, numbers) in numbers {
-            synced::note_numbers(&writing, session, numbers.as_deref()).map_err(failed)?;
+            synced::note_numbers(&writing, session, &numbers).map_err(failed)?;
         }
         synced::refresh(&writing).map_err(failed)?;
         store.finish(writing)?;

@@ -12,7 +12,7 @@ use annals::model::lens::Session;
 use annals::model::{Document, Key, Transaction, arrange};
 use annals::query::SessionQuery;
 use annals::sync::source::Source;
-use annals::sync::{Options, sync};
+use annals::sync::{Options, Stage, sync};
 use annals_testkit::Fixture;
 
 use super::annals_store::empty_store;
@@ -275,4 +275,64 @@ fn of_equals_the_database_goes_first_and_nothing_is_missing() {
         assert_reachable(&store, &id, &HashMap::from([(record.stored.key.clone(), renamed.clone())]));
         assert_done(&store, &order);
     }
+}
+
+/// Also as long as it is only counted, a session is what it is where it was used last.
+#[test]
+fn the_numbers_are_those_of_where_it_was_used_last() {
+    for is_directory_last in [true, false] {
+        let (homes, id) = Homes::small();
+        let last: &dyn Write = if is_directory_last { &homes.directory } else { &homes.database };
+        let record = session(last, id.as_str());
+        let sample = Sample::new(id.clone(), "/home/dev/shop");
+        let now = annals::ids::now() - 1_800_000;
+        let mut transaction = Transaction::new("it goes on there");
+        let said = sample.prompt(&annals::ids::new_message(), now);
+        transaction.put(said.0, said.1);
+        transaction.put(record.stored.key.clone(), sample.session_document("A sample", now));
+        last.commit(transaction).unwrap();
+        for order in homes.orders() {
+            for stages in [
+                &[Stage::Messages][..],
+                &[Stage::Calls],
+                &[Stage::Messages, Stage::Calls],
+                &[Stage::Calls, Stage::Messages, Stage::Parts],
+                &[Stage::Parts, Stage::Calls],
+            ] {
+                let (_directory, store) = empty_store();
+                for stage in stages {
+                    sync(&store, &order, Options { stage: *stage, ..ALL }, &()).unwrap();
+                }
+                let record = session(&store, id.as_str());
+                let summary = store.summaries(&[&record]).unwrap().remove(0).unwrap();
+                assert_eq!((summary.messages, summary.parts), (7, 6), "{stages:?}");
+                if !stages.contains(&Stage::Calls) {
+                    continue;
+                }
+                let counting = annals::stats::Counting { day_of: &|_| 0, progress: &|| () };
+                let stats = annals::stats::collect(&store, vec![record], counting).unwrap().value;
+                assert_eq!((stats.messages, stats.parts), (7, 6), "{stages:?}");
+            }
+        }
+    }
+}
+
+/// One process lists while another takes everything over: what that has stored is not taken for counted.
+#[test]
+fn who_is_overtaken_leaves_numbers_as_they_are() {
+    struct Overtaking<'s>(&'s Annals, &'s dyn Source);
+    impl annals::sync::Progress for Overtaking<'_> {
+        fn begin(&self, _home: &str, _sessions: usize) {
+            sync(self.0, &[self.1], ALL, &()).unwrap();
+        }
+    }
+    let (homes, id) = Homes::small();
+    let (_directory, store) = empty_store();
+    let other = Annals::open(store.path()).unwrap();
+    let messages = Options { stage: Stage::Messages, ..ALL };
+    sync(&store, &[&homes.directory], messages, &Overtaking(&other, &homes.directory)).unwrap();
+    let record = session(&store, id.as_str());
+    let summary = store.summaries(&[&record]).unwrap().remove(0).unwrap();
+    assert_eq!((summary.messages, summary.parts), (6, 6));
+    assert_eq!(query(store.path(), "SELECT count(*) FROM session WHERE brief"), ["0"]);
 }

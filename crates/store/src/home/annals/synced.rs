@@ -76,6 +76,17 @@ pub(crate) enum Finding {
     Older(Key, Box<Prepared>),
 }
 
+/// Where the numbers of a session come from after a look.
+#[derive(Debug)]
+pub(crate) enum Numbers {
+    /// From its documents, which are here.
+    Stored,
+    /// From its home, which has counted them; with those of its messages if the look went that deep.
+    Counted(Box<SessionSummary>, Vec<Figures>),
+    /// From where they came before: another home has it in a later state.
+    AsBefore,
+}
+
 /// How a look at a session ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -85,8 +96,7 @@ pub(crate) struct Ended {
     pub(crate) looked: Millis,
     pub(crate) settled: bool,
     pub(crate) depth: Depth,
-    /// What was counted and not stored, with its messages if it went that deep.
-    pub(crate) numbers: Option<Box<(SessionSummary, Vec<Figures>)>>,
+    pub(crate) numbers: Numbers,
     pub(crate) quarantined: Vec<Quarantined>,
     /// Whether the look covered everything, so that what it did not find unreadable is readable.
     pub(crate) is_whole: bool,
@@ -629,17 +639,13 @@ pub(crate) fn apply(
 }
 
 /// Notes the numbers of a session of which the messages are not here yet, or that from now on they are.
-pub(crate) fn note_numbers(
-    connection: &Connection,
-    session: i64,
-    numbers: Option<&(SessionSummary, Vec<Figures>)>,
-) -> rusqlite::Result<()> {
+pub(crate) fn note_numbers(connection: &Connection, session: i64, numbers: &Numbers) -> rusqlite::Result<()> {
     match numbers {
-        Some((summary, figures)) => {
+        Numbers::Counted(summary, figures) => {
             derived::store(connection, session, Some(&summary.title), summary, true)?;
             derived::store_figures(connection, session, figures)
         }
-        None => {
+        Numbers::Stored => {
             let n_brief = connection
                 .prepare_cached("UPDATE session SET brief = 0, stale = 1 WHERE n = ?1 AND brief")?
                 .execute([session])?;
@@ -648,6 +654,7 @@ pub(crate) fn note_numbers(
                 _ => derived::store_figures(connection, session, &[]),
             }
         }
+        Numbers::AsBefore => Ok(()),
     }
 }
 
