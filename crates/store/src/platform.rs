@@ -108,7 +108,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Opens a file for reading by the name that a listing gave. Links are not followed.
+    /// Opens a file for reading by the name that a listing gave. A link that leads out of the directory is not followed.
     pub(crate) fn open_file(&self, name: &str) -> io::Result<cap_std::fs::File> {
         #[cfg(target_os = "linux")]
         {
@@ -121,12 +121,7 @@ impl Folder {
             Ok(cap_std::fs::File::from_std(opened.into()))
         }
         #[cfg(not(target_os = "linux"))]
-        {
-            use cap_std::fs::OpenOptionsFollowExt;
-            let mut options = read_options();
-            options.follow(cap_std::fs::FollowSymlinks::No);
-            self.dir.open_with(name, &options)
-        }
+        return self.dir.open_with(name, &read_options());
     }
 }
 
