@@ -43,8 +43,19 @@ impl Tape {
     }
 }
 
-/// So many bytes of a string are looked at at once.
-const WINDOW: usize = 16 << 10;
+/// How many bytes at the beginning may stand in a string as they are.
+fn plain(bytes: &[u8]) -> usize {
+    let is_plain = |byte: u8| (byte >= 0x20) & (byte != b'"') & (byte != b'\\');
+    // Many at once, where looking for the first that is not would go one by one.
+    let chunks = bytes.chunks_exact(CHUNK);
+    let n_chunks =
+        chunks.take_while(|chunk| chunk.iter().fold(true, |all, &byte| all & is_plain(byte))).count();
+    let (seen, rest) = bytes.split_at(n_chunks * CHUNK);
+    seen.len() + rest.iter().position(|&byte| !is_plain(byte)).unwrap_or(rest.len())
+}
+
+/// So many bytes fit into the registers of a processor.
+const CHUNK: usize = 32;
 
 struct Scanner<'a> {
     bytes: &'a [u8],
@@ -164,25 +175,15 @@ impl Scanner<'_> {
     fn string(&mut self) -> Step {
         self.at += 1;
         loop {
-            let rest = &self.bytes[self.at..];
-            // Of a long string some at a time: it is gone over twice, the second time where the processor still has it.
-            let rest = &rest[..rest.len().min(WINDOW)];
-            let plain = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
-            // Many bytes at once, where looking for the first would go one by one.
-            let has_control = rest[..plain].iter().fold(false, |has, &byte| has | (byte < 0x20));
-            if has_control && let Some(control) = rest[..plain].iter().position(|&byte| byte < 0x20) {
-                self.at += control;
-                return Err(JsonErrorKind::Control(rest[control]));
-            }
-            self.at += plain;
+            self.at += plain(&self.bytes[self.at..]);
             match self.peek() {
-                Some(_) if plain == WINDOW => {}
                 None => return Err(JsonErrorKind::Cut("a string")),
                 Some(b'"') => {
                     self.at += 1;
                     return Ok(());
                 }
-                Some(_) => self.escape()?,
+                Some(b'\\') => self.escape()?,
+                Some(control) => return Err(JsonErrorKind::Control(control)),
             }
         }
     }
