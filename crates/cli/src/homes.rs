@@ -258,6 +258,13 @@ impl Context {
             false => Annals::open_or_create(path),
         };
         let annals = opened.map_err(Unusable::Open)?.with_clock(now);
+        if let Some(lost) = annals.lost() {
+            self.warn(&format!(
+                "{} has lost its last {}: its log, annals.db-wal, was cut or deleted (a sync brings back what the homes still have)",
+                annals.url(),
+                count(lost.count(), "revision")
+            ));
+        }
         let is_empty = || annals.sessions(&SessionQuery::default()).is_ok_and(|found| found.value.is_empty());
         let freshness = if annals.is_read_only() {
             if is_empty() {

@@ -289,6 +289,21 @@ fn private_options() -> std::fs::OpenOptions {
     options
 }
 
+/// Writes to the beginning of a file.
+pub(crate) fn write_beginning(mut file: &std::fs::File, bytes: &[u8]) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        let _ = &mut file;
+        std::os::unix::fs::FileExt::write_all_at(file, bytes, 0)
+    }
+    #[cfg(not(unix))]
+    {
+        use io::{Seek, Write};
+        file.rewind()?;
+        file.write_all(bytes)
+    }
+}
+
 /// Whether this process may write to a path, as far as can be told without opening it.
 pub(crate) fn may_write(path: &std::path::Path) -> bool {
     #[cfg(unix)]
@@ -362,7 +377,8 @@ pub(crate) fn writer_without_lock(file: &std::path::Path, at: u64) -> Option<u32
         device_and_inode.rsplit(':').next() == Some(&inode)
             && start.parse::<u64>().is_ok_and(|start| (start..=end).contains(&at))
     };
-    if std::fs::read_to_string("/proc/locks").ok()?.lines().any(holds) {
+    let is_held = || std::fs::read_to_string("/proc/locks").is_ok_and(|locks| locks.lines().any(holds));
+    if is_held() {
         return None;
     }
     let writes = |pid: u32, descriptor: &str| {
@@ -382,13 +398,33 @@ pub(crate) fn writer_without_lock(file: &std::path::Path, at: u64) -> Option<u32
     let mut others = processes
         .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
         .filter(|pid| *pid != std::process::id());
-    others.find(has_open)
+    let suspect = others.find(has_open)?;
+    // The list of locks is read in pieces while others come and go: one that was missed is seen the next time, and a lock that
+    // was lost stays lost.
+    for _ in 0..LOOKS {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        if is_held() {
+            return None;
+        }
+    }
+    Some(suspect).filter(has_open)
 }
+
+/// So often is a lock looked for again that does not seem to be held.
+#[cfg(target_os = "linux")]
+const LOOKS: usize = 4;
 
 /// Another process that has `file` open for writing although no process holds a lock on byte `at` of it.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn writer_without_lock(_: &std::path::Path, _: u64) -> Option<u32> {
     None
+}
+
+/// Whether anything this process has read so far came from a disk, and not from the system's cache. True where nobody can
+/// tell.
+pub(crate) fn has_read_from_disk() -> bool {
+    let account = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    !account.lines().any(|line| line == "read_bytes: 0")
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -405,11 +441,4 @@ mod tests {
         assert_eq!(network_kind(i64::from(0xff53_4d42_u32.cast_signed())), Some("SMB"));
         assert_eq!(network_file_system(std::path::Path::new("/nowhere/at/all")), None);
     }
-}
-
-/// Whether anything this process has read so far came from a disk, and not from the system's cache. True where nobody can
-/// tell.
-pub(crate) fn has_read_from_disk() -> bool {
-    let account = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-    !account.lines().any(|line| line == "read_bytes: 0")
 }

@@ -26,6 +26,7 @@ pub(crate) mod text_index;
 mod upgrade;
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Condvar, Mutex};
 
@@ -73,6 +74,8 @@ pub struct Annals {
     /// Whether an older annals than the one that made the tables may still write to them.
     is_newer: bool,
     clock: fn() -> Millis,
+    /// Revisions that were there once and were not when it was opened.
+    lost: Option<RangeInclusive<i64>>,
     /// Told of every commit of this process, so that subscribers need not ask.
     committed: (Mutex<()>, Condvar),
     /// The text index, once it was searched.
@@ -242,12 +245,19 @@ impl Annals {
             upgrade::upgrade(&file, upgrades)?;
         }
         Ok(Annals {
+            lost: file.lost(),
             file,
             is_newer: schema > known,
             clock: crate::ids::now,
             committed: (Mutex::default(), Condvar::new()),
             open_index: Mutex::default(),
         })
+    }
+
+    /// Revisions that were committed and are not there any more, because the log of the database was cut or deleted. What was
+    /// found when the store was opened: the next commit takes the first of these numbers.
+    pub fn lost(&self) -> Option<RangeInclusive<i64>> {
+        self.lost.clone()
     }
 
     /// The same store with another clock, for tests that depend on time.

@@ -785,6 +785,46 @@ fn newer_stores_are_refused_or_only_read() {
     assert!(matches!(error, OpenAnnalsError::Newer { found: 4, known: 3, .. }), "{error}");
 }
 
+/// A log that is gone leaves nothing in the database that would tell. What everybody queues at does.
+#[test]
+fn a_lost_log_is_told() {
+    let (directory, store) = empty_store();
+    for title in ["One", "Two", "Three"] {
+        add_session(&store, title);
+    }
+    let head = store.head().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let copy = |name: &str| {
+        std::fs::copy(directory.path().join(name), elsewhere.path().join(name)).unwrap();
+    };
+    let path = elsewhere.path().join("annals.db");
+    for (is_log_there, expected) in [(true, None), (false, Some(1..=head))] {
+        ["annals.db", "annals.db-wal", "annals.db-lock"].into_iter().for_each(copy);
+        if !is_log_there {
+            std::fs::remove_file(elsewhere.path().join("annals.db-wal")).unwrap();
+        }
+        let opened = Annals::open(&path).unwrap();
+        assert_eq!(opened.lost(), expected);
+        let problems = opened.check(0, &|| {}).unwrap();
+        let is_told = problems.iter().any(|problem| {
+            problem.detail
+                == format!("revisions 1 to {head} were committed and are missing: its log was cut or deleted")
+        });
+        assert_eq!(is_told, !is_log_there, "{problems:?}");
+    }
+    // It is told until something else is committed.
+    assert!(Annals::open(&path).unwrap().lost().is_some());
+    let opened = Annals::open(&path).unwrap();
+    add_session(&opened, "Four");
+    assert!(Annals::open(&path).unwrap().lost().is_none());
+    // A store that is made where another one was knows nothing of it.
+    drop(opened);
+    for name in ["annals.db", "annals.db-wal", "annals.db-shm"] {
+        let _ = std::fs::remove_file(elsewhere.path().join(name));
+    }
+    assert!(Annals::open_or_create(&path).unwrap().lost().is_none());
+}
+
 #[cfg(target_os = "linux")]
 mod disks {
     use super::*;

@@ -3,6 +3,7 @@
 //! Nothing that is found keeps the rest from being looked at. What SQLite refuses to read is itself a problem.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use annals_core::Document;
 use annals_core::id::{Millis, SessionId};
@@ -45,6 +46,7 @@ impl Annals {
                 problems.extend(found.unwrap_or_else(|error| vec![damage(place, error.to_string())]));
             };
             take(FILE, self.file.read(pages));
+            take(FILE, Ok(self.lost().map(|lost| damage(FILE, missing(&lost))).into_iter().collect()));
             take("document", self.documents());
             take("past", self.past());
             take("revision", self.file.read(unlisted));
@@ -239,6 +241,16 @@ const REFERENCES: &[(&str, ProblemKind, &str, &str)] = &[
 
 fn damage(place: &str, detail: String) -> Problem {
     Problem { kind: ProblemKind::Damaged, place: place.to_owned(), id: None, detail }
+}
+
+/// What to say of revisions that are gone.
+fn missing(lost: &RangeInclusive<i64>) -> String {
+    let (first, last) = (lost.start(), lost.end());
+    let which = match first == last {
+        true => format!("revision {first} was committed and is missing"),
+        false => format!("revisions {first} to {last} were committed and are missing"),
+    };
+    format!("{which}: its log was cut or deleted")
 }
 
 /// What SQLite finds wrong with the file.

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -128,11 +129,22 @@ impl StoreFile {
             Err(_) => std::fs::rename(&made, path),
             Ok(()) => Ok(()),
         });
-        placed.and_then(|()| platform::sync_directory(directory)).map_err(refused)
+        placed.and_then(|()| platform::sync_directory(directory)).map_err(refused)?;
+        // What may be noted there is of another one that is gone.
+        lock_file(path).and_then(|queue| queue.set_len(0)).map_err(refused)
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The number of the last revision that somebody has noted, if it is not in the database: then its log was cut or deleted.
+    pub(super) fn lost(&self) -> Option<RangeInclusive<i64>> {
+        // In this order: a commit that comes in between only makes the second number higher.
+        let noted = std::fs::read(sqlite::beside(&self.path, "-lock")).ok()?;
+        let noted = i64::from_le_bytes(noted.get(..8)?.try_into().ok()?);
+        let head = self.read(head).ok()?;
+        (noted > head).then(|| head + 1..=noted)
     }
 
     pub(super) fn is_read_only(&self) -> bool {
@@ -252,8 +264,13 @@ impl Writing<'_> {
 
     /// Makes everything durable.
     pub(super) fn commit(mut self) -> rusqlite::Result<()> {
+        let head = head(&self);
         self.execute_batch("COMMIT")?;
         self.is_done = true;
+        // In the file that everybody queues at. It is not synced, so it can be behind, and never ahead.
+        if let Ok(head) = head {
+            let _ = platform::write_beginning(&self.writer.queue, &head.to_le_bytes());
+        }
         Ok(())
     }
 }
@@ -294,6 +311,11 @@ pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// The file at which writers queue.
+/// The number of the last revision, 0 if there is none.
+fn head(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("SELECT coalesce(max(n), 0) FROM revision")?.query_row([], |row| row.get(0))
+}
+
 pub(super) fn lock_file(path: &Path) -> io::Result<File> {
     platform::open_private_file(&sqlite::beside(path, "-lock"))
 }

@@ -76,6 +76,8 @@ fn swap(draft: &Draft, store: &Path, kept: PathBuf) -> io::Result<Option<PathBuf
     // Writers look whether the file is still the same when it is their turn.
     let queue = lock_file(store)?;
     queue.lock()?;
+    // What is noted there is of the state that goes.
+    queue.set_len(0)?;
     draft.take(&store.with_extension("index"), "index")?;
     let was_there = loop {
         if store.symlink_metadata().is_ok() {
