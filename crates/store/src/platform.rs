@@ -289,21 +289,6 @@ fn private_options() -> std::fs::OpenOptions {
     options
 }
 
-/// Writes to the beginning of a file.
-pub(crate) fn write_beginning(mut file: &std::fs::File, bytes: &[u8]) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        let _ = &mut file;
-        std::os::unix::fs::FileExt::write_all_at(file, bytes, 0)
-    }
-    #[cfg(not(unix))]
-    {
-        use io::{Seek, Write};
-        file.rewind()?;
-        file.write_all(bytes)
-    }
-}
-
 /// Whether this process may write to a path, as far as can be told without opening it.
 pub(crate) fn may_write(path: &std::path::Path) -> bool {
     #[cfg(unix)]

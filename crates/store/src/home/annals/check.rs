@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use super::codec;
-use super::facts::{FIGURES, Facts, figures_of};
+use super::facts::{FIGURES, Facts, figures_of, usage_of};
 use super::kind::Kind;
 use super::past::TOUCHED;
 use super::read::{View, number};
@@ -46,7 +46,6 @@ impl Annals {
                 problems.extend(found.unwrap_or_else(|error| vec![damage(place, error.to_string())]));
             };
             take(FILE, self.file.read(pages));
-            take(FILE, Ok(self.lost().map(|lost| damage(FILE, missing(&lost))).into_iter().collect()));
             take("document", self.documents());
             take("past", self.past());
             take("revision", self.file.read(unlisted));
@@ -55,6 +54,9 @@ impl Annals {
             for (place, kind, sql, what) in REFERENCES {
                 take(place, self.file.read(|connection| counted(connection, place, *kind, sql, what)));
             }
+        }
+        if let Some(lost) = self.lost().filter(|_| view.at.is_none()) {
+            problems.push(damage(FILE, missing(&lost)));
         }
         let (records, found) = self.all_sessions(view);
         problems.extend(found);
@@ -586,14 +588,7 @@ fn numbers(connection: &Connection, record: &SessionRecord) -> rusqlite::Result<
              FROM session WHERE n = ?1 AND NOT stale AND NOT brief",
         )?
         .query_row([n], |row| {
-            let usage = annals_core::Usage {
-                cost: row.get(2)?,
-                input: row.get(3)?,
-                output: row.get(4)?,
-                reasoning: row.get(5)?,
-                cache_read: row.get(6)?,
-                cache_write: row.get(7)?,
-            };
+            let usage = usage_of(row, 2)?;
             let lists = [derived::names(row.get_ref(8)?.as_str()?), derived::names(row.get_ref(9)?.as_str()?)];
             let state = SessionState::from_number(row.get(10)?);
             Ok((row.get::<_, usize>(0)?, row.get::<_, usize>(1)?, usage, lists, state))

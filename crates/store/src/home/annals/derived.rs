@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use annals_core::Usage;
 use annals_core::lens::Session;
 use annals_core::{Key, Stored};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::codec;
-use super::facts::{Facts, store_call, store_message};
+use super::facts::{FIGURES, Facts, figures_of, store_call, store_message, usage_of};
 use super::kind::Kind;
-use super::read::figures_of_session;
+use super::read::is_by_time;
 use super::{Annals, read};
-use crate::figures::Figures;
+use crate::figures::{Call, Figures};
 use crate::home::{CommitError, SessionRecord, Want, row_place};
 use crate::summary::{SessionState, SessionSummary};
 
@@ -43,25 +43,9 @@ pub(super) fn summaries(
     for id in wanted {
         let mut rows = statement.query(rusqlite::params_from_iter(id))?;
         while let Some(row) = rows.next()? {
-            let Some(&place) = places.get(row.get_ref(0)?.as_str()?) else { continue };
-            let mut summary = SessionSummary::of_document(records[place]);
-            summary.messages = row.get(1)?;
-            summary.parts = row.get(2)?;
-            summary.usage = Usage {
-                cost: row.get(3)?,
-                input: row.get(4)?,
-                output: row.get(5)?,
-                reasoning: row.get(6)?,
-                cache_read: row.get(7)?,
-                cache_write: row.get(8)?,
-            };
-            summary.models = names(row.get_ref(9)?.as_str()?);
-            summary.agents = names(row.get_ref(10)?.as_str()?);
-            summary.state = SessionState::from_number(row.get(11)?);
-            if summary.directory.is_none() {
-                summary.directory = row.get(12)?;
+            if let Some(&place) = places.get(row.get_ref(0)?.as_str()?) {
+                summaries[place] = Some(summary_of(records[place], row)?);
             }
-            summaries[place] = Some(summary);
         }
     }
     for (record, summary) in records.iter().zip(&mut summaries).filter(|(_, summary)| summary.is_none()) {
@@ -70,6 +54,21 @@ pub(super) fn summaries(
         }
     }
     Ok(summaries)
+}
+
+/// What a row of numbers says of a session.
+fn summary_of(record: &SessionRecord, row: &Row<'_>) -> rusqlite::Result<SessionSummary> {
+    let mut summary = SessionSummary::of_document(record);
+    summary.messages = row.get(1)?;
+    summary.parts = row.get(2)?;
+    summary.usage = usage_of(row, 3)?;
+    summary.models = names(row.get_ref(9)?.as_str()?);
+    summary.agents = names(row.get_ref(10)?.as_str()?);
+    summary.state = SessionState::from_number(row.get(11)?);
+    if summary.directory.is_none() {
+        summary.directory = row.get(12)?;
+    }
+    Ok(summary)
 }
 
 /// Adds up the numbers of a session from those of its messages.
@@ -184,6 +183,86 @@ pub(super) fn store_figures(
         }
     }
     Ok(())
+}
+
+/// How many parts of message `m` are there. Both numbers are in indexes.
+const N_PARTS: &str = "(SELECT count(*) FROM document p WHERE p.owner = m.n AND p.kind = 4) - \
+     (SELECT count(*) FROM document p WHERE p.owner = m.n AND p.kind = 4 AND p.hash IS NULL)";
+
+pub(super) fn n_parts(connection: &Connection, message: i64) -> rusqlite::Result<usize> {
+    let sql = format!("SELECT {N_PARTS} FROM (SELECT ?1 AS n) m");
+    connection.prepare_cached(&sql)?.query_row([message], |row| row.get(0))
+}
+
+/// What each message of a session amounts to; in order, unless calls are wanted.
+pub(super) fn figures_of_session(
+    connection: &Connection,
+    session: i64,
+    want: Want,
+) -> rusqlite::Result<Vec<Figures>> {
+    let mut figures: Vec<Figures> = Vec::new();
+    let mut places: HashMap<i64, usize> = HashMap::new();
+    // Whoever counts calls adds all up. For that the order in which messages stand will do, and so will the sum of their
+    // parts, if it is at hand.
+    let known: Option<(usize, bool)> = match want {
+        Want::ToolCalls => connection
+            .prepare_cached(
+                "SELECT parts, EXISTS (SELECT 1 FROM message WHERE session = ?1 AND n < 0) FROM session \
+                 WHERE n = ?1 AND (NOT stale OR brief)",
+            )?
+            .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?,
+        _ => None,
+    };
+    let sum = known.map(|(sum, _)| sum);
+    // As long as the messages themselves are not there, what their home told of them is.
+    let is_brief = known.is_some_and(|(_, is_brief)| is_brief);
+    let counted = if sum.is_some() { "0" } else { N_PARTS };
+    let messages = match want {
+        Want::ToolCalls if is_brief => {
+            "message m WHERE m.session = ?1 AND m.n < 0 ORDER BY m.n DESC".to_owned()
+        }
+        Want::ToolCalls => "message m WHERE m.session = ?1 AND m.n > 0 ORDER BY m.n".to_owned(),
+        _ => format!(
+            "document d CROSS JOIN message m ON m.session = d.owner AND m.n = d.n \
+             WHERE d.owner = ?1 AND d.kind = 3 ORDER BY {}",
+            if is_by_time(connection, session)? { "m.made, d.id" } else { "d.era, d.id" }
+        ),
+    };
+    let sql = format!(
+        "SELECT {FIGURES}, m.n, m.n IN (SELECT n FROM document WHERE converted), {counted} FROM {messages}"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query([session])?;
+    while let Some(row) = rows.next()? {
+        places.insert(row.get(13)?, figures.len());
+        figures.push(Figures { converted: row.get(14)?, n_parts: row.get(15)?, ..figures_of(row)? });
+    }
+    if figures.iter().any(|figures| figures.converted) {
+        // Not all of them are added up.
+        for (n, place) in &places {
+            figures[*place].n_parts = n_parts(connection, *n)?;
+        }
+    } else if let (Some(sum), Some(first)) = (sum, figures.first_mut()) {
+        first.n_parts = sum;
+    }
+    if want == Want::PartCounts {
+        return Ok(figures);
+    }
+    let order = if is_brief { "DESC" } else { "" };
+    let sql = format!("SELECT tool, failed, ms, message FROM call WHERE session = ?1 ORDER BY n {order}");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query([session])?;
+    while let Some(row) = rows.next()? {
+        if let Some(place) = places.get(&row.get(3)?) {
+            figures[*place].calls.push(Call {
+                tool: row.get(0)?,
+                failed: row.get(1)?,
+                duration: row.get(2)?,
+            });
+        }
+    }
+    Ok(figures)
 }
 
 impl Annals {

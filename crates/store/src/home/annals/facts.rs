@@ -150,18 +150,23 @@ pub(super) fn figures_of(row: &Row<'_>) -> rusqlite::Result<Figures> {
         model: row.get(4)?,
         cwd: row.get(5)?,
         state: SessionState::from_number(row.get(6)?),
-        usage: Usage {
-            cost: row.get(7)?,
-            input: row.get(8)?,
-            output: row.get(9)?,
-            reasoning: row.get(10)?,
-            cache_read: row.get(11)?,
-            cache_write: row.get(12)?,
-        },
+        usage: usage_of(row, 7)?,
         n_parts: 0,
         calls: Vec::new(),
         converted: false,
         quarantined: Vec::new(),
+    })
+}
+
+/// Cost and tokens, from the column `first` on: `cost`, `input`, `output`, `reasoning`, `cache_read`, `cache_write`.
+pub(super) fn usage_of(row: &Row<'_>, first: usize) -> rusqlite::Result<Usage> {
+    Ok(Usage {
+        cost: row.get(first)?,
+        input: row.get(first + 1)?,
+        output: row.get(first + 2)?,
+        reasoning: row.get(first + 3)?,
+        cache_read: row.get(first + 4)?,
+        cache_write: row.get(first + 5)?,
     })
 }
 

@@ -5,7 +5,7 @@
 //! written to is read as those of others are: without leaving a trace.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -269,7 +269,8 @@ impl Writing<'_> {
         self.is_done = true;
         // In the file that everybody queues at. It is not synced, so it can be behind, and never ahead.
         if let Ok(head) = head {
-            let _ = platform::write_beginning(&self.writer.queue, &head.to_le_bytes());
+            let mut queue = &self.writer.queue;
+            let _ = queue.rewind().and_then(|()| queue.write_all(&head.to_le_bytes()));
         }
         Ok(())
     }
@@ -310,12 +311,12 @@ pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(busy == 0)
 }
 
-/// The file at which writers queue.
 /// The number of the last revision, 0 if there is none.
-fn head(connection: &Connection) -> rusqlite::Result<i64> {
+pub(super) fn head(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("SELECT coalesce(max(n), 0) FROM revision")?.query_row([], |row| row.get(0))
 }
 
+/// The file at which writers queue. It holds the number of the last revision.
 pub(super) fn lock_file(path: &Path) -> io::Result<File> {
     platform::open_private_file(&sqlite::beside(path, "-lock"))
 }

@@ -10,13 +10,12 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::Annals;
 use super::codec::{self, Damage, Hash};
-use super::derived;
-use super::facts::{FIGURES, figures_of};
+use super::derived::{self, figures_of_session, n_parts};
 use super::kind::Kind;
 use super::scan::{Bound, is_of};
 use super::synced::OF_NO_SESSION;
 use crate::check::Problem;
-use crate::figures::{Call, Figures};
+use crate::figures::Figures;
 use crate::history::History;
 use crate::home::{
     Extent, Found, MessageRecord, Page, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Work,
@@ -761,7 +760,7 @@ pub(super) fn messages_below(connection: &Connection, session: i64) -> rusqlite:
 }
 
 /// Whether a session comes from a home in which OpenCode orders messages by time.
-fn is_by_time(connection: &Connection, session: i64) -> rusqlite::Result<bool> {
+pub(super) fn is_by_time(connection: &Connection, session: i64) -> rusqlite::Result<bool> {
     connection
         .prepare_cached("SELECT h.by_time FROM document d JOIN home h ON h.n = d.home WHERE d.n = ?1")?
         .query_row([session], |row| row.get(0))
@@ -771,86 +770,6 @@ fn is_by_time(connection: &Connection, session: i64) -> rusqlite::Result<bool> {
 
 fn is_converted(connection: &Connection, n: i64) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT converted FROM document WHERE n = ?1")?.query_row([n], |row| row.get(0))
-}
-
-/// How many parts of message `m` are there. Both numbers are in indexes.
-const N_PARTS: &str = "(SELECT count(*) FROM document p WHERE p.owner = m.n AND p.kind = 4) - \
-     (SELECT count(*) FROM document p WHERE p.owner = m.n AND p.kind = 4 AND p.hash IS NULL)";
-
-fn n_parts(connection: &Connection, message: i64) -> rusqlite::Result<usize> {
-    let sql = format!("SELECT {N_PARTS} FROM (SELECT ?1 AS n) m");
-    connection.prepare_cached(&sql)?.query_row([message], |row| row.get(0))
-}
-
-/// What each message of a session amounts to; in order, unless calls are wanted.
-pub(super) fn figures_of_session(
-    connection: &Connection,
-    session: i64,
-    want: Want,
-) -> rusqlite::Result<Vec<Figures>> {
-    let mut figures: Vec<Figures> = Vec::new();
-    let mut places: HashMap<i64, usize> = HashMap::new();
-    // Whoever counts calls adds all up. For that the order in which messages stand will do, and so will the sum of their
-    // parts, if it is at hand.
-    let known: Option<(usize, bool)> = match want {
-        Want::ToolCalls => connection
-            .prepare_cached(
-                "SELECT parts, EXISTS (SELECT 1 FROM message WHERE session = ?1 AND n < 0) FROM session \
-                 WHERE n = ?1 AND (NOT stale OR brief)",
-            )?
-            .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?,
-        _ => None,
-    };
-    let sum = known.map(|(sum, _)| sum);
-    // As long as the messages themselves are not there, what their home told of them is.
-    let is_brief = known.is_some_and(|(_, is_brief)| is_brief);
-    let counted = if sum.is_some() { "0" } else { N_PARTS };
-    let messages = match want {
-        Want::ToolCalls if is_brief => {
-            "message m WHERE m.session = ?1 AND m.n < 0 ORDER BY m.n DESC".to_owned()
-        }
-        Want::ToolCalls => "message m WHERE m.session = ?1 AND m.n > 0 ORDER BY m.n".to_owned(),
-        _ => format!(
-            "document d CROSS JOIN message m ON m.session = d.owner AND m.n = d.n \
-             WHERE d.owner = ?1 AND d.kind = 3 ORDER BY {}",
-            if is_by_time(connection, session)? { "m.made, d.id" } else { "d.era, d.id" }
-        ),
-    };
-    let sql = format!(
-        "SELECT {FIGURES}, m.n, m.n IN (SELECT n FROM document WHERE converted), {counted} FROM {messages}"
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query([session])?;
-    while let Some(row) = rows.next()? {
-        places.insert(row.get(13)?, figures.len());
-        figures.push(Figures { converted: row.get(14)?, n_parts: row.get(15)?, ..figures_of(row)? });
-    }
-    if figures.iter().any(|figures| figures.converted) {
-        // Not all of them are added up.
-        for (n, place) in &places {
-            figures[*place].n_parts = n_parts(connection, *n)?;
-        }
-    } else if let (Some(sum), Some(first)) = (sum, figures.first_mut()) {
-        first.n_parts = sum;
-    }
-    if want == Want::PartCounts {
-        return Ok(figures);
-    }
-    let order = if is_brief { "DESC" } else { "" };
-    let sql = format!("SELECT tool, failed, ms, message FROM call WHERE session = ?1 ORDER BY n {order}");
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query([session])?;
-    while let Some(row) = rows.next()? {
-        if let Some(place) = places.get(&row.get(3)?) {
-            figures[*place].calls.push(Call {
-                tool: row.get(0)?,
-                failed: row.get(1)?,
-                duration: row.get(2)?,
-            });
-        }
-    }
-    Ok(figures)
 }
 
 /// What could not be read of a session when it was last looked for; without one, of none that is in the store.

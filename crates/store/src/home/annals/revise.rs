@@ -365,7 +365,7 @@ impl<'c> Revising<'c> {
     pub(crate) fn finish(mut self) -> rusqlite::Result<Option<i64>> {
         let Some(number) = self.number else { return Ok(None) };
         let touched = std::mem::take(&mut self.touched);
-        let documents = list(&self.documents);
+        let documents = serde_json::to_string(&self.documents).unwrap_or_default();
         // Most revisions are about one session, and say so themselves.
         let only = touched.iter().next().filter(|_| touched.len() == 1);
         let (written, deleted) = only.map_or((0, 0), |(_, touched)| (touched.written, touched.deleted));
@@ -647,11 +647,6 @@ pub(super) fn state(
             })
         })
         .optional()
-}
-
-/// The numbers of documents as a column.
-fn list(documents: &[i64]) -> String {
-    serde_json::to_string(documents).unwrap_or_default()
 }
 
 /// The bytes of a document as a column: text where it is text.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use annals_core::Key;
 
 use super::Annals;
+use super::file::head;
 use super::past::listed;
 use super::read::placed;
 use crate::history::{History, Revision};
@@ -63,11 +64,7 @@ impl Annals {
 
     /// The number of the last revision, 0 if there is none.
     pub fn head(&self) -> Result<i64, ReadError> {
-        self.read(|connection| {
-            connection
-                .prepare_cached("SELECT coalesce(max(n), 0) FROM revision")?
-                .query_row([], |row| row.get(0))
-        })
+        self.read(head)
     }
 }
 
