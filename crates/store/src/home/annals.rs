@@ -45,7 +45,11 @@ pub use subscribe::{Event, Subscription};
 /// The first version of the tables.
 const SCHEMA_SQL: &str = include_str!("annals/schema-1.sql");
 /// What leads from each version of the tables to the next, beginning with version 1.
-const UPGRADES: &[&str] = &[include_str!("annals/schema-2.sql"), include_str!("annals/schema-3.sql")];
+const UPGRADES: &[&str] = &[
+    include_str!("annals/schema-2.sql"),
+    include_str!("annals/schema-3.sql"),
+    include_str!("annals/schema-4.sql"),
+];
 /// The version of the tables.
 const SCHEMA: i64 = 1 + UPGRADES.len() as i64;
 

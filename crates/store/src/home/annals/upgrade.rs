@@ -81,11 +81,12 @@ mod tests {
     use crate::home::{CommitError, Read, Write};
 
     /// Two versions that do not exist. The second is one that this version of annals cannot read.
-    const STEPS: [&str; 4] = [
+    const STEPS: [&str; 5] = [
         UPGRADES[0],
         UPGRADES[1],
+        UPGRADES[2],
         "ALTER TABLE home ADD COLUMN colour TEXT; UPDATE revision SET reason = reason || ', upgraded'",
-        "CREATE TABLE flavour (n INTEGER PRIMARY KEY) STRICT; UPDATE meta SET value = 5 WHERE name = 'reader'",
+        "CREATE TABLE flavour (n INTEGER PRIMARY KEY) STRICT; UPDATE meta SET value = 6 WHERE name = 'reader'",
     ];
     const STORE: &str = "ANNALS_TEST_UPGRADE_STORE";
 
@@ -128,12 +129,12 @@ mod tests {
         assert_eq!(log[0].reason, "say a, upgraded");
         commit(&upgraded, "b").unwrap();
         drop(upgraded);
-        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-5"]);
+        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-6"]);
         // Once is enough.
         drop(Annals::open_with(&path, &STEPS).unwrap());
         assert_eq!(names(directory.path()).len(), 2);
         // The backup is the store as it was.
-        let before = Annals::open(&directory.path().join("annals.db.before-schema-5")).unwrap();
+        let before = Annals::open(&directory.path().join("annals.db.before-schema-6")).unwrap();
         assert_eq!(text(&before), "\"a\"");
         assert!(before.check(0, &|| {}).unwrap().is_empty());
         #[cfg(unix)]
@@ -145,6 +146,18 @@ mod tests {
 
     /// What makes a store of version 1 out of one of this version.
     const BACK_TO_1: &str = "
+        DROP TABLE operation_piece;
+        DROP TABLE operation_step;
+        DROP TABLE operation_session;
+        DROP TABLE operation;
+        ALTER TABLE revision DROP COLUMN clock;
+        ALTER TABLE revision DROP COLUMN operation;
+        ALTER TABLE past DROP COLUMN written;
+        ALTER TABLE source DROP COLUMN kept;
+        ALTER TABLE home DROP COLUMN own;
+        ALTER TABLE home DROP COLUMN identity;
+        ALTER TABLE home DROP COLUMN complete;
+        ALTER TABLE origin DROP COLUMN turn;
         ALTER TABLE revision DROP COLUMN documents;
         CREATE INDEX document_revision ON document (revision);
         ALTER TABLE touched RENAME TO touched_2;
@@ -197,17 +210,17 @@ mod tests {
         assert_eq!((event.revision.number, event.keys), (1, vec![key()]));
         assert!(store.check(0, &|| {}).unwrap().is_empty());
         commit(&store, "b").unwrap();
-        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-3"]);
+        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-4"]);
     }
 
     #[test]
     fn a_name_that_is_taken_is_left_alone() {
         let (directory, path) = store();
-        std::fs::write(directory.path().join("annals.db.before-schema-4"), "mine").unwrap();
-        drop(Annals::open_with(&path, &STEPS[..3]).unwrap());
+        std::fs::write(directory.path().join("annals.db.before-schema-5"), "mine").unwrap();
+        drop(Annals::open_with(&path, &STEPS[..4]).unwrap());
         let names = names(directory.path());
-        assert_eq!(names, ["annals.db", "annals.db.before-schema-4", "annals.db.before-schema-4-2"]);
-        assert_eq!(std::fs::read(directory.path().join("annals.db.before-schema-4")).unwrap(), b"mine");
+        assert_eq!(names, ["annals.db", "annals.db.before-schema-5", "annals.db.before-schema-5-2"]);
+        assert_eq!(std::fs::read(directory.path().join("annals.db.before-schema-5")).unwrap(), b"mine");
     }
 
     #[test]
@@ -215,7 +228,7 @@ mod tests {
         let (directory, path) = store();
         let error = Annals::open_with(
             &path,
-            &[STEPS[0], STEPS[1], STEPS[2], "CREATE TABLE x (y); INSERT INTO nowhere VALUES (1)"],
+            &[STEPS[0], STEPS[1], STEPS[2], STEPS[3], "CREATE TABLE x (y); INSERT INTO nowhere VALUES (1)"],
         )
         .unwrap_err();
         assert!(error.to_string().contains("are as they were: no such table: nowhere"), "{error}");
@@ -232,7 +245,7 @@ mod tests {
     #[test]
     fn an_older_annals_reads_what_it_can_and_writes_nothing() {
         let (_directory, path) = store();
-        drop(Annals::open_with(&path, &STEPS[..3]).unwrap());
+        drop(Annals::open_with(&path, &STEPS[..4]).unwrap());
         let store = Annals::open(&path).unwrap();
         assert!(store.is_read_only());
         assert_eq!(text(&store), "\"a\"");
@@ -243,7 +256,7 @@ mod tests {
         drop(store);
         drop(Annals::open_with(&path, &STEPS).unwrap());
         let error = Annals::open(&path).unwrap_err();
-        assert!(matches!(error, OpenAnnalsError::Newer { found: 5, known: 3, .. }), "{error}");
+        assert!(matches!(error, OpenAnnalsError::Newer { found: 6, known: 4, .. }), "{error}");
         let error = Annals::open_or_create(&path).unwrap_err();
         assert!(matches!(error, OpenAnnalsError::Newer { .. }), "{error}");
     }
@@ -283,7 +296,7 @@ mod tests {
         for mut upgrader in upgraders {
             assert!(upgrader.wait().unwrap().success());
         }
-        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-5"]);
+        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-6"]);
         let store = Annals::open_with(&path, &STEPS).unwrap();
         assert_eq!(store.head().unwrap(), 7);
         assert!(store.check(0, &|| {}).unwrap().is_empty());
