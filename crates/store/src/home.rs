@@ -19,6 +19,7 @@ use crate::summary::SessionSummary;
 pub mod annals;
 pub mod opencode_db;
 pub mod opencode_dir;
+pub mod pieces;
 mod several;
 
 pub use several::Several;
@@ -390,6 +391,16 @@ pub enum CommitError {
         key: Box<Key>,
         /// Where it is.
         place: String,
+        /// What happened to it.
+        what: ConflictKind,
+    },
+    /// What an operation left in a place was changed since, so it cannot be taken back.
+    #[error("{place} {what}")]
+    Altered {
+        /// A file or row.
+        place: String,
+        /// The session it belongs to.
+        session: Option<SessionId>,
         /// What happened to it.
         what: ConflictKind,
     },

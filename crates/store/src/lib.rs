@@ -146,6 +146,7 @@ pub mod home;
 pub mod ids;
 pub mod import;
 pub mod open;
+pub mod ops;
 mod parallel;
 mod platform;
 pub mod project;
@@ -156,6 +157,7 @@ mod sqlite;
 pub mod stats;
 pub mod summary;
 pub mod sync;
+pub mod workspace;
 
 pub use annals_core as model;
 pub use home::annals::Annals;

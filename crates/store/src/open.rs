@@ -6,6 +6,7 @@ use crate::home::Write;
 use crate::home::annals::{Annals, OpenAnnalsError};
 use crate::home::opencode_db::{Generation, OpenDbError, OpencodeDb};
 use crate::home::opencode_dir::{OpenDirError, OpencodeDir};
+use crate::home::pieces::Undo;
 use crate::sync::source::Source;
 
 /// A home could not be opened.
@@ -52,6 +53,15 @@ pub fn open(url: &str) -> Result<Box<dyn Write>, OpenError> {
 
 /// Opens a home that sync can follow: one of OpenCode's. Its name is that of the place itself, whatever links led there.
 pub fn open_source(url: &str) -> Result<Box<dyn Source>, OpenError> {
+    let path = canonical(&path_of(url)?);
+    if is_database(&path) {
+        return Ok(Box::new(OpencodeDb::open(&path)?));
+    }
+    Ok(Box::new(OpencodeDir::open(&path)?))
+}
+
+/// Opens a home of OpenCode's whose changes can be taken back.
+pub fn open_undoable(url: &str) -> Result<Box<dyn Undo>, OpenError> {
     let path = canonical(&path_of(url)?);
     if is_database(&path) {
         return Ok(Box::new(OpencodeDb::open(&path)?));

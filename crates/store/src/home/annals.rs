@@ -15,6 +15,7 @@ mod find_text;
 mod followed;
 mod forget;
 mod kind;
+pub(crate) mod operations;
 mod past;
 mod prune;
 mod read;
@@ -285,6 +286,10 @@ impl Annals {
     pub fn bytes(&self) -> u64 {
         let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
         size(self.path()) + size(&sqlite::log_of(self.path()))
+    }
+
+    pub(crate) fn clock(&self) -> fn() -> Millis {
+        self.clock
     }
 
     pub(crate) fn now(&self) -> Millis {

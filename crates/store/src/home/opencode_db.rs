@@ -9,6 +9,7 @@ mod column;
 mod commit;
 mod diff_file;
 mod events;
+mod pieces;
 mod read;
 mod salvage;
 mod schema;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::home::ReadError;
+use crate::home::pieces::Noter;
 use crate::sqlite::{self, Connections, Tolerance};
 pub use events::{LogRead, Recorded};
 pub use schema::Generation;
@@ -33,6 +35,8 @@ pub struct OpencodeDb {
     path: PathBuf,
     schema: Schema,
     connections: Arc<Connections>,
+    /// Told of commits, if somebody wants to know.
+    noter: Option<Noter>,
 }
 
 /// A file could not be opened as a home.
@@ -132,7 +136,7 @@ impl OpencodeDb {
         if !schema.is_opencode() {
             return Err(OpenDbError::NotOpencode { path: shown() });
         }
-        Ok(OpencodeDb { path: absolute, schema, connections })
+        Ok(OpencodeDb { path: absolute, schema, connections, noter: None })
     }
 
     /// Opens a database, and makes an empty one if there is none.

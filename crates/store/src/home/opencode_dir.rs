@@ -5,6 +5,7 @@ mod commit;
 mod files;
 mod journal;
 mod layout;
+mod pieces;
 mod read;
 mod survey;
 
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use annals_core::id::ProjectId;
 
+use crate::home::pieces::Noter;
 use files::{Files, View};
 use layout::Layout;
 
@@ -22,6 +24,8 @@ pub struct OpencodeDir {
     path: PathBuf,
     /// In the order of precedence: a session found in one root hides the same session in later ones.
     roots: Vec<Root>,
+    /// Told of commits, if somebody wants to know.
+    noter: Option<Noter>,
 }
 
 /// One tree of documents inside the data directory.
@@ -113,7 +117,7 @@ impl OpencodeDir {
         if roots.is_empty() {
             return Err(OpenDirError::NotAHome { path: path.display().to_string() });
         }
-        let home = OpencodeDir { path: path.to_owned(), roots };
+        let home = OpencodeDir { path: path.to_owned(), roots, noter: None };
         // Finishes a transaction that an earlier process left unfinished.
         home.trees().for_each(drop);
         Ok(home)

@@ -149,8 +149,12 @@ fn remove(connection: &Connection, session: &SessionId, forgotten: &mut Forgotte
     if let Some(n) = n {
         remove_documents(connection, n, forgotten)?;
     }
-    forgotten.n_revisions +=
-        connection.execute("UPDATE revision SET reason = ?2 WHERE instr(reason, ?1)", (id, REASON))?;
+    forgotten.n_revisions += connection.execute(
+        "UPDATE revision SET reason = ?2 WHERE instr(reason, ?1) OR operation IN \
+         (SELECT operation FROM operation_session WHERE session = ?1)",
+        (id, REASON),
+    )?;
+    super::operations::forget(connection, session, REASON)?;
     connection.execute("INSERT OR IGNORE INTO forgotten (hash) VALUES (?1)", [Hash::of(id.as_bytes())])?;
     Ok(true)
 }

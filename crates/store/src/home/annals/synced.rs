@@ -438,6 +438,14 @@ pub(crate) fn next_turn(connection: &Connection) -> rusqlite::Result<i64> {
         .query_row([], |row| row.get(0))
 }
 
+/// Notes that a session was looked at just now, for those who look at it at the same time.
+pub(crate) fn note_turn(connection: &Connection, session: i64, home: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE origin SET turn = ?3 WHERE session = ?1 AND home = ?2")?
+        .execute((session, home, next_turn(connection)?))
+        .map(drop)
+}
+
 /// Moves the cursor of a session: what was found is in the same transaction.
 pub(crate) fn note_look(
     connection: &Connection,
