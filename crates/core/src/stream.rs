@@ -52,6 +52,16 @@ pub fn is_unended_text(key: &Key, document: &Document) -> bool {
     matches!(key, Key::Part(..)) && is_being_written(document.root())
 }
 
+/// Whether the steps of a document are what OpenCode counts and computes by itself: times and sums of a session, the summary of a
+/// prompt. All others are answers in the making.
+pub fn is_bookkeeping(key: &Key, document: &Document) -> bool {
+    match key {
+        Key::Message(..) => is_prompt(document.root()),
+        Key::Part(..) => false,
+        _ => true,
+    }
+}
+
 /// When a document came to be what it is, if it says so: the end of an answer, of a text, of a tool call.
 pub fn ended(key: &Key, document: &Document) -> Option<Millis> {
     let path: &[&str] = match key {

@@ -14,9 +14,9 @@ use super::codec;
 use super::facts::{FIGURES, Facts, figures_of, usage_of};
 use super::kind::Kind;
 use super::past::TOUCHED;
-use super::read::{View, number};
+use super::read::{View, listed, number};
 use super::scan::{EXAMINED, Examined, Table, Unreadable, examine};
-use super::{Annals, derived, past};
+use super::{Annals, derived};
 use crate::check::{Problem, ProblemKind, check_session, plural, unreadable};
 use crate::figures::{Call, Figures};
 use crate::home::{Read, ReadError, SessionRecord, row_place};
@@ -271,7 +271,7 @@ fn unlisted(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let revision = row.get(0)?;
-        last.extend(past::listed(row.get_ref(1)?).into_iter().map(|n| (n, revision)));
+        last.extend(listed(row.get_ref(1)?).into_iter().map(|n| (n, revision)));
     }
     let mut problems = Vec::new();
     let mut statement = connection.prepare("SELECT n, revision FROM document WHERE revision <> 0")?;

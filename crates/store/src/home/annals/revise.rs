@@ -10,6 +10,7 @@ use super::codec::{self, Hash};
 use super::facts::{Facts, Prepared};
 use super::kind::Kind;
 use super::read::{latest, number};
+use crate::summary::SessionState;
 
 /// A revision that is being made.
 #[derive(Debug)]
@@ -203,6 +204,7 @@ impl<'c> Revising<'c> {
             Some(document) => {
                 let old = latest(self.connection, known.n)?;
                 old.is_some_and(|old| stream::continues(key, &old, document))
+                    && (!stream::is_unended_text(key, document) || self.is_answering(key, owner.n)?)
             }
             None => false,
         };
@@ -559,12 +561,24 @@ impl<'c> Revising<'c> {
         }
     }
 
+    /// Whether the answer with a number is still being written. Of one that is not known, nobody can say so.
+    fn is_answering(&mut self, part: &Key, message: i64) -> rusqlite::Result<bool> {
+        let session = self.session_of(part)?;
+        let state: Option<i64> = self
+            .connection
+            .prepare_cached("SELECT state FROM message WHERE session = ?1 AND n = ?2")?
+            .query_row((session, message), |row| row.get(0))
+            .optional()?;
+        Ok(state.is_some_and(|state| SessionState::from_number(state) == SessionState::Open))
+    }
+
     /// The latest state becomes one of the past.
     fn keep_past(&self, known: &State) -> rusqlite::Result<()> {
         self.connection
             .prepare_cached(
-                "INSERT OR REPLACE INTO past (document, since, project, converted, home, hash, form, size, data) \
-                 SELECT n, since, project, converted, home, ?2, form, size, data FROM document WHERE n = ?1",
+                "INSERT OR REPLACE INTO past (document, since, project, converted, home, hash, form, size, data, written) \
+                 SELECT n, since, project, converted, home, ?2, form, size, data, \
+                 CASE WHEN revision > since THEN revision END FROM document WHERE n = ?1",
             )?
             .execute((known.n, known.hash.map(|hash| hash.bound(known.n, known.since, known.project.as_deref()))))
             .map(drop)
