@@ -62,17 +62,6 @@ pub fn is_bookkeeping(key: &Key, document: &Document) -> bool {
     }
 }
 
-/// When a document came to be what it is, if it says so: the end of an answer, of a text, of a tool call.
-pub fn ended(key: &Key, document: &Document) -> Option<Millis> {
-    let path: &[&str] = match key {
-        Key::Message(..) => &["time", "completed"],
-        Key::Part(..) if is_a(document.root(), "tool") => &["state", "time", "end"],
-        Key::Part(..) => &["time", "end"],
-        _ => return None,
-    };
-    millis(document.root(), path)
-}
-
 /// A document at an earlier step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Earlier {

@@ -5,8 +5,7 @@ use std::ops::ControlFlow;
 
 use annals_core::id::{MessageId, Millis, SessionId};
 use annals_core::lens::Message;
-use annals_core::stream::{self, Earlier};
-use annals_core::{Document, Key, Stored};
+use annals_core::{Document, Key, Stored, stream};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -47,32 +46,8 @@ struct StateRow {
     hash: Option<Hash>,
     /// The text, compared with the hash.
     text: Result<Vec<u8>, Damage>,
-    then: Then,
-}
-
-/// What a state was at the moment of a view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
-    /// What it is.
-    Same,
-    /// A step on the way: a later revision went on with it.
-    Step(Millis),
-    /// Learnt from OpenCode's log, which dates a state by its first step: its own end tells since when it is what it is.
-    Learnt(Millis),
-}
-
-impl Then {
-    /// The document as it was, if it was not what it is.
-    fn earlier(self, key: &Key, document: &Document) -> Option<Earlier> {
-        match self {
-            Then::Same => None,
-            Then::Step(time) => Some(stream::earlier(key, document, time)),
-            Then::Learnt(time) => {
-                let is_later = stream::ended(key, document).is_some_and(|ended| ended > time);
-                is_later.then(|| stream::earlier(key, document, time))
-            }
-        }
-    }
+    /// The moment of the view, if this was in progress then: a later revision went on with it.
+    in_progress: Option<Millis>,
 }
 
 /// The columns of [`StateRow`], in this order. They have the same names in both tables.
@@ -92,26 +67,23 @@ impl StateRow {
         // Unpacked where it stands: it may be large, and a copy as well.
         let data = row.get_ref(first + 4)?.as_bytes_or_null()?.unwrap_or_default();
         let text = hash.map_or(Ok(Vec::new()), |hash| codec::unpack(form, size, data, hash));
-        Ok(StateRow { project, hash, text, then: Then::Same })
+        Ok(StateRow { project, hash, text, in_progress: None })
     }
 
-    /// Reads a row of a past moment, in which two columns follow those of the state: whether a later revision went on with it,
-    /// and whether the revision that it began with was learnt later.
+    /// Reads a row of a past moment. The column `is_step` says whether a later revision went on with the state.
     fn read_then(row: &Row<'_>, bound: Bound, time: Millis) -> rusqlite::Result<StateRow> {
-        let (is_step, is_learnt): (bool, bool) = (row.get("is_step")?, row.get("learnt")?);
-        let then = match (is_step, is_learnt) {
-            (true, _) => Then::Step(time),
-            (false, true) => Then::Learnt(time),
-            (false, false) => Then::Same,
-        };
-        Ok(StateRow { then, ..StateRow::read(row, 0, bound)? })
+        let is_step: bool = row.get("is_step")?;
+        Ok(StateRow { in_progress: is_step.then_some(time), ..StateRow::read(row, 0, bound)? })
     }
 
     /// The document as it was; none where there is none in this state.
     fn document(self, key: &Key, place: &str) -> Result<Option<Document>, Quarantined> {
-        let then = self.then;
+        let in_progress = self.in_progress;
         let kept = self.kept(place)?;
-        Ok(kept.map(|kept| then.earlier(key, &kept).map_or(kept, |earlier| earlier.document)))
+        Ok(match in_progress {
+            Some(time) => kept.map(|kept| stream::earlier(key, &kept, time).document),
+            None => kept,
+        })
     }
 
     /// The document that is kept: of one that was in progress, what it became.
@@ -141,7 +113,7 @@ impl<'s> View<'s> {
         };
         // A state that was dated back has the higher number of the two in `since`; nothing went on with it then.
         let latest = format!(
-            "SELECT {STATE}, coalesce(x.revision > x.since AND (w.time, w.n) > (?2, ?3), 0) AS is_step, r.learnt \
+            "SELECT {STATE}, coalesce(x.revision > x.since AND (w.time, w.n) > (?2, ?3), 0) AS is_step \
              FROM document x JOIN revision r ON r.n = x.since LEFT JOIN revision w ON w.n = x.revision \
              WHERE x.n = ?1 AND (r.time, r.n) <= (?2, ?3)"
         );
@@ -153,7 +125,7 @@ impl<'s> View<'s> {
             return Ok(found);
         }
         let earlier = format!(
-            "SELECT {STATE}, coalesce((w.time, w.n) > (?2, ?3), 0) AS is_step, r.learnt, x.since \
+            "SELECT {STATE}, coalesce((w.time, w.n) > (?2, ?3), 0) AS is_step, x.since \
              FROM past x JOIN revision r ON r.n = x.since LEFT JOIN revision w ON w.n = x.written \
              WHERE x.document = ?1 AND (r.time, r.n) <= (?2, ?3) ORDER BY r.time DESC, r.n DESC LIMIT 1"
         );
@@ -520,18 +492,17 @@ impl Read for View<'_> {
             let mut found = Vec::new();
             let mut numbers = Vec::new();
             for (n, key) in documents_of(connection, session)? {
-                let Some(state) = self.state(connection, n)?.filter(|state| state.then != Then::Same) else {
-                    continue;
-                };
+                let Some(state) = self.state(connection, n)? else { continue };
+                let Some(time) = state.in_progress else { continue };
                 let key = match key {
                     Key::Session(..) => Kind::Session.key(id.as_str(), None, None, state.project.as_deref()),
                     key => Some(key),
                 };
                 let Some(key) = key else { continue };
-                let (then, place) = (state.then, row_place(&key));
+                let place = row_place(&key);
                 // What cannot be read is reported by those who read it.
                 if let Ok(Some(document)) = state.kept(&place)
-                    && then.earlier(&key, &document).is_some_and(|earlier| !earlier.is_whole)
+                    && !stream::earlier(&key, &document, time).is_whole
                 {
                     found.push(InProgress { became: Stored { key, document, place }, written: 0 });
                     numbers.push(n);
