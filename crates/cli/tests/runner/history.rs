@@ -666,3 +666,18 @@ fn a_longer_prompt_is_an_edit_and_both_wordings_are_kept() {
     let now = user.later(31, &["show", "cart"]).run().ok().text();
     assert!(now.contains("speed it up\n"), "{now}");
 }
+
+/// Review W5: one sync with a clock that was 400 days ahead dated everything after it.
+#[test]
+fn a_clock_that_was_ahead_once_is_noticed() {
+    let user = User::new();
+    user.write_session("36aaaaffe1", "First", "It is empty", "one");
+    let _ = user.annals(&["sync"]).run().ok();
+    user.write_session("36aaaaffe1", "Second", "It is empty", "one");
+    let _ = user.later(400 * 24 * 60, &["sync"]).run().ok();
+    user.write_session("36aaaaffe1", "Third", "It is empty", "one");
+    let _ = user.later(10, &["sync"]).run().ok();
+    assert_snapshot!(user.later(30, &["log", "last"]).run(), @"");
+    let then = user.later(60 * 24 * 60, &["show", "last", "--at", "2026-04-01"]).run().ok().text();
+    assert!(then.contains("Third"), "{then}");
+}

@@ -248,3 +248,68 @@ fn a_step_of_an_earlier_state_is_known_to_be_one() {
     assert!(store.document(&key).unwrap().unwrap().document.text().contains("one two three"));
     assert!(store.check(ids::now(), &|| {}).unwrap().is_empty());
 }
+
+thread_local! {
+    static CLOCK: std::cell::Cell<i64> = const { std::cell::Cell::new(0) };
+}
+
+const DAY: i64 = 86_400_000;
+
+/// Review W5: one commit with a clock that was ahead dated all later ones.
+#[test]
+fn a_clock_that_was_wrong_once_does_not_date_what_came_later() {
+    const TODAY: i64 = 1_772_020_980_000;
+    for (wrong, name) in [(TODAY + 400 * DAY, "ahead"), (0, "at 1970")] {
+        let (directory, store) = empty_store();
+        let store = store.with_clock(|| CLOCK.get());
+        CLOCK.set(TODAY);
+        let sample = Sample::new(ids::new_session(), "/home/dev/shop");
+        sample.store(&store, "a", "b");
+        CLOCK.set(TODAY + DAY);
+        rename(&store, &sample, "Before");
+        CLOCK.set(wrong);
+        rename(&store, &sample, "Wrong");
+        CLOCK.set(TODAY + 2 * DAY);
+        rename(&store, &sample, "After");
+        CLOCK.set(TODAY + 3 * DAY);
+        rename(&store, &sample, "Last");
+        let log = store.log(&LogQuery::default()).unwrap();
+        let times: Vec<(i64, i64)> =
+            log.iter().map(|revision| (revision.number, (revision.time - TODAY) / DAY)).collect();
+        assert_eq!(times, [(5, 3), (4, 2), (3, 1), (2, 1), (1, 0)], "{name}");
+        let path = directory.path().join("annals.db");
+        let clocks = super::kit::query(&path, "SELECT n || ' ' || clock FROM revision WHERE clock NOTNULL");
+        assert_eq!(clocks, [format!("3 {wrong}")], "{name}");
+        for (days, expected) in [(0, "A sample"), (1, "Wrong"), (2, "After"), (3, "Last"), (300, "Last")] {
+            let then = store.at(At::Time(TODAY + days * DAY + 1)).unwrap().unwrap();
+            assert_eq!(title(&*then, &sample).as_deref(), Some(expected), "{name}, {days} days later");
+        }
+        assert!(store.check(CLOCK.get(), &|| {}).unwrap().is_empty(), "{name}");
+        // What is not committed changes no times.
+        CLOCK.set(TODAY);
+        store.commit(Transaction::new("nothing")).unwrap();
+        assert_eq!(store.log(&LogQuery::default()).unwrap()[0].time, TODAY + 3 * DAY, "{name}");
+    }
+}
+
+#[test]
+fn check_names_wrong_times_and_wrong_steps() {
+    let (directory, store) = empty_store();
+    let sample = Sample::new(ids::new_session(), "/home/dev/shop");
+    sample.store(&store, "a", "b");
+    rename(&store, &sample, "Renamed");
+    let path = directory.path().join("annals.db");
+    super::kit::sql(&path, "UPDATE revision SET time = 5 WHERE n = 2; UPDATE past SET written = 77");
+    let problems: Vec<String> = store
+        .check(ids::now(), &|| {})
+        .unwrap()
+        .into_iter()
+        .map(|problem| format!("{} {}", problem.kind.name(), problem.detail))
+        .collect();
+    assert_eq!(
+        problems,
+        ["unreadable revision 77 did not finish it", "damaged 1 row dated before the one that it follows"]
+    );
+    let error = store.backup(&directory.path().join("backup.db"), &|_, _| {}).unwrap_err();
+    assert!(error.to_string().contains("rows refer to rows that do not exist"), "{error}");
+}

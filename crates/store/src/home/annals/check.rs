@@ -142,16 +142,21 @@ impl Annals {
         let look = |connection: &Connection, row: &Row<'_>| {
             let since = row.get_ref(1)?.as_i64().unwrap_or(0);
             let n = row.get_ref(0)?.as_i64().unwrap_or(0);
-            let what = match examine(row, 2, Some((n, since)))? {
+            let what = match examine(row, 3, Some((n, since)))? {
                 Examined::Flawed(what) => what,
                 _ if is_untouched(connection, n, since) => "that revision did not write it".to_owned(),
-                _ => return Ok(None),
+                _ => match row.get_ref(2)?.as_i64() {
+                    Ok(written) if written <= since || is_untouched(connection, n, written) => {
+                        format!("revision {written} did not finish it")
+                    }
+                    _ => return Ok(None),
+                },
             };
             let named = Named::of(connection, n);
             let place = format!("{} since revision {since}", named.place);
             Ok(Some(Problem { kind: ProblemKind::Unreadable, place, id: named.session, detail: what }))
         };
-        let columns = format!("x.document, x.since, {EXAMINED}");
+        let columns = format!("x.document, x.since, x.written, {EXAMINED}");
         let unreadable =
             self.scan_states(Table::Past, &columns, &look, &mut |problem| problems.extend(problem))?;
         problems.extend(self.hidden(Table::Past, &unreadable));
@@ -198,6 +203,12 @@ const REFERENCES: &[(&str, ProblemKind, &str, &str)] = &[
         ProblemKind::DanglingRow,
         "SELECT count(*) FROM revision WHERE session <> 0 AND session NOT IN (SELECT n FROM document)",
         "of a session that does not exist",
+    ),
+    (
+        "revision",
+        ProblemKind::Damaged,
+        "SELECT count(*) FROM (SELECT time < lag(time) OVER (ORDER BY n) AS is_back FROM revision WHERE NOT learnt) WHERE is_back",
+        "dated before the one that it follows",
     ),
     (
         "touched",

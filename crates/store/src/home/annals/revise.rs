@@ -6,6 +6,7 @@ use annals_core::id::{MessageId, Millis, PartId, SessionId};
 use annals_core::{Document, Key, stream};
 use rusqlite::{Connection, OptionalExtension};
 
+use super::clock;
 use super::codec::{self, Hash};
 use super::facts::{Facts, Prepared};
 use super::kind::Kind;
@@ -17,6 +18,8 @@ use crate::summary::SessionState;
 pub(crate) struct Revising<'c> {
     connection: &'c Connection,
     time: Millis,
+    /// What the clock says, if that is before the last revision.
+    behind: Option<Millis>,
     reason: String,
     home: Option<i64>,
     /// Whether it is about an earlier time.
@@ -86,7 +89,7 @@ impl<'c> Revising<'c> {
         reason: &str,
         home: Option<i64>,
     ) -> rusqlite::Result<Revising<'c>> {
-        // Time does not run backwards here, whatever the clock does.
+        // Times grow with numbers, whatever the clock does.
         let last: Option<Millis> = connection
             .prepare_cached("SELECT time FROM revision WHERE NOT learnt ORDER BY n DESC LIMIT 1")?
             .query_row([], |row| row.get(0))
@@ -95,6 +98,7 @@ impl<'c> Revising<'c> {
         Ok(Revising {
             connection,
             time,
+            behind: Some(now).filter(|now| *now < time),
             reason: reason.to_owned(),
             home,
             is_learnt: false,
@@ -116,6 +120,7 @@ impl<'c> Revising<'c> {
         Revising {
             connection,
             time,
+            behind: None,
             reason: reason.to_owned(),
             home: Some(home),
             is_learnt: true,
@@ -137,6 +142,9 @@ impl<'c> Revising<'c> {
             .execute((self.time, &self.reason, self.home, self.is_learnt))?;
         let number = self.connection.last_insert_rowid();
         self.number = Some(number);
+        if let Some(clock) = self.behind {
+            clock::redate(self.connection, number, clock)?;
+        }
         Ok(number)
     }
 
