@@ -677,7 +677,33 @@ fn a_clock_that_was_ahead_once_is_noticed() {
     let _ = user.later(400 * 24 * 60, &["sync"]).run().ok();
     user.write_session("36aaaaffe1", "Third", "It is empty", "one");
     let _ = user.later(10, &["sync"]).run().ok();
-    assert_snapshot!(user.later(30, &["log", "last"]).run(), @"");
+    assert_snapshot!(user.later(30, &["log", "last"]).run(), @"
+    exit 0
+    3  2026-02-25 12:13  +1   sync · opencode/
+    2  2026-02-25 12:03  +1   sync · opencode/
+    1  2026-02-25 12:03  +5   sync · opencode/
+    -- stderr
+    3 revisions
+    ");
     let then = user.later(60 * 24 * 60, &["show", "last", "--at", "2026-04-01"]).run().ok().text();
     assert!(then.contains("Third"), "{then}");
+}
+
+/// Review, "Smaller": 4, 2, 813, 815, 814, 812 looked like no order at all.
+#[test]
+fn the_order_of_what_was_learnt_later_can_be_seen() {
+    let user = User::with("small-1.18.33");
+    // The fixture is of that autumn.
+    let autumn = 300 * 24 * 60;
+    let _ = user.later(autumn, &["sync", "--events"]).run().ok();
+    let log = user.later(autumn + 1, &["log", "last"]).run().ok();
+    assert!(log.stderr.contains("the latest first; what was learnt later"), "{log}");
+    let text = log.text();
+    let column = |line: &str, n: usize| line.split_whitespace().nth(n).unwrap().to_owned();
+    let numbers: Vec<i64> = text.lines().map(|line| column(line, 0).parse().unwrap()).collect();
+    assert!(!numbers.is_sorted_by(|later, earlier| later > earlier), "{log}");
+    let times: Vec<String> =
+        text.lines().map(|line| format!("{} {}", column(line, 1), column(line, 2))).collect();
+    assert!(times.iter().all(|time| time.len() == "2026-02-25 12:03:00".len()), "{log}");
+    assert!(times.is_sorted_by(|later, earlier| later >= earlier), "{log}");
 }

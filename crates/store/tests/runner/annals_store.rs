@@ -220,7 +220,7 @@ fn a_step_of_an_earlier_state_is_known_to_be_one() {
     let (message, part) = (ids::new_message(), ids::new_part());
     let (key, finished) = sample.answer(&message, &message, ids::now());
     let mut transaction = Transaction::new("an answer begins");
-    transaction.insert(key.clone(), finished.without(&["time", "completed"]).unwrap());
+    transaction.insert(key, finished.without(&["time", "completed"]).unwrap());
     store.commit(transaction).unwrap();
     let steps = [
         put_text(&store, &sample, &message, &part, "one", r#"{"start":1}"#),
