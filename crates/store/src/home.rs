@@ -56,6 +56,12 @@ pub trait Read: Send + Sync {
     /// The keys of everything that belongs to a session, also of what nothing refers to any more.
     fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError>;
 
+    /// Documents of a session that were in progress at the moment at which the home is looked at. What they said at that moment
+    /// is not kept: [`Read::document`] and [`Read::messages`] give them without what came later. None in a home as it is now.
+    fn in_progress(&self, _id: &SessionId) -> Result<Vec<InProgress>, ReadError> {
+        Ok(Vec::new())
+    }
+
     /// Looks at everything and tells what is wrong. `now` tells an answer that is being written from one that was cut
     /// short; `progress` is called with each session that is done.
     fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError>;
@@ -255,6 +261,15 @@ pub struct MessageRecord {
     /// Whether it comes from OpenCode's second transcript store, in the shape of the first. `opencode export` and
     /// `opencode stats` do not see such messages.
     pub converted: bool,
+}
+
+/// A document that was in progress at a moment of the past.
+#[derive(Debug, Clone)]
+pub struct InProgress {
+    /// The document when it was finished.
+    pub became: Stored,
+    /// The last revision up to that moment that wrote it.
+    pub written: i64,
 }
 
 /// A document that could not be read, with its place and the reason.

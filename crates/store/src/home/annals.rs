@@ -6,6 +6,7 @@
 
 mod backup;
 mod check;
+mod clock;
 pub(crate) mod codec;
 mod commit;
 mod derived;

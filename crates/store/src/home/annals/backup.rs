@@ -325,7 +325,8 @@ fn verify(connection: &Connection) -> rusqlite::Result<Result<(usize, usize), Fl
         return Ok(Err(Flaw::Damaged(found)));
     }
     let dangling = connection.prepare("PRAGMA foreign_key_check")?.exists([])?;
-    if dangling {
+    let endless = "SELECT 1 FROM past WHERE written NOTNULL AND written NOT IN (SELECT n FROM revision)";
+    if dangling || connection.prepare(endless)?.exists([])? {
         return Ok(Err(Flaw::Damaged("rows refer to rows that do not exist".to_owned())));
     }
     let mut n_documents = 0;

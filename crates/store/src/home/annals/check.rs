@@ -14,9 +14,9 @@ use super::codec;
 use super::facts::{FIGURES, Facts, figures_of, usage_of};
 use super::kind::Kind;
 use super::past::TOUCHED;
-use super::read::{View, number};
+use super::read::{View, listed, number};
 use super::scan::{EXAMINED, Examined, Table, Unreadable, examine};
-use super::{Annals, derived, past};
+use super::{Annals, derived};
 use crate::check::{Problem, ProblemKind, check_session, plural, unreadable};
 use crate::figures::{Call, Figures};
 use crate::home::{Read, ReadError, SessionRecord, row_place};
@@ -142,16 +142,21 @@ impl Annals {
         let look = |connection: &Connection, row: &Row<'_>| {
             let since = row.get_ref(1)?.as_i64().unwrap_or(0);
             let n = row.get_ref(0)?.as_i64().unwrap_or(0);
-            let what = match examine(row, 2, Some((n, since)))? {
+            let what = match examine(row, 3, Some((n, since)))? {
                 Examined::Flawed(what) => what,
                 _ if is_untouched(connection, n, since) => "that revision did not write it".to_owned(),
-                _ => return Ok(None),
+                _ => match row.get_ref(2)?.as_i64() {
+                    Ok(written) if written <= since || is_untouched(connection, n, written) => {
+                        format!("revision {written} did not finish it")
+                    }
+                    _ => return Ok(None),
+                },
             };
             let named = Named::of(connection, n);
             let place = format!("{} since revision {since}", named.place);
             Ok(Some(Problem { kind: ProblemKind::Unreadable, place, id: named.session, detail: what }))
         };
-        let columns = format!("x.document, x.since, {EXAMINED}");
+        let columns = format!("x.document, x.since, x.written, {EXAMINED}");
         let unreadable =
             self.scan_states(Table::Past, &columns, &look, &mut |problem| problems.extend(problem))?;
         problems.extend(self.hidden(Table::Past, &unreadable));
@@ -198,6 +203,12 @@ const REFERENCES: &[(&str, ProblemKind, &str, &str)] = &[
         ProblemKind::DanglingRow,
         "SELECT count(*) FROM revision WHERE session <> 0 AND session NOT IN (SELECT n FROM document)",
         "of a session that does not exist",
+    ),
+    (
+        "revision",
+        ProblemKind::Damaged,
+        "SELECT count(*) FROM (SELECT time < lag(time) OVER (ORDER BY n) AS is_back FROM revision WHERE NOT learnt) WHERE is_back",
+        "dated before the one that it follows",
     ),
     (
         "touched",
@@ -271,7 +282,7 @@ fn unlisted(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let revision = row.get(0)?;
-        last.extend(past::listed(row.get_ref(1)?).into_iter().map(|n| (n, revision)));
+        last.extend(listed(row.get_ref(1)?).into_iter().map(|n| (n, revision)));
     }
     let mut problems = Vec::new();
     let mut statement = connection.prepare("SELECT n, revision FROM document WHERE revision <> 0")?;
