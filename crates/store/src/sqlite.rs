@@ -267,7 +267,16 @@ fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// Makes a database in WAL mode. The file must not exist.
+///
+/// Nobody but its owner can read it, from the first byte on: SQLite would make it readable for all, as far as the umask allows.
 pub(crate) fn create(path: &Path) -> rusqlite::Result<Connection> {
+    platform::create_private_file(path).map_err(|error| {
+        let code = match error.kind() {
+            std::io::ErrorKind::StorageFull => rusqlite::ffi::SQLITE_FULL,
+            _ => rusqlite::ffi::SQLITE_CANTOPEN,
+        };
+        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some(error.to_string()))
+    })?;
     let connection =
         connect(path, "mode=rwc", OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
@@ -354,14 +363,7 @@ fn uri(path: &Path, parameters: &str) -> String {
 pub(crate) fn is_disk_full(error: &rusqlite::Error, path: &Path) -> bool {
     match code(error) {
         Some(ErrorCode::DiskFull) => true,
-        Some(ErrorCode::SystemIoFailure) => {
-            let Some(directory) = path.parent() else { return false };
-            let probe = tempfile::tempfile_in(directory).and_then(|mut file| {
-                std::io::Write::write_all(&mut file, &[0; 65_536])?;
-                file.sync_all()
-            });
-            probe.is_err_and(|error| error.kind() == std::io::ErrorKind::StorageFull)
-        }
+        Some(ErrorCode::SystemIoFailure) => path.parent().is_some_and(platform::is_full),
         _ => false,
     }
 }

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
-use tempfile::TempDir;
 
 use super::file::{self, connect};
 use super::scan::{EXAMINED, Examined, Table, examine};
 use super::{Annals, SCHEMA};
 use crate::platform;
+use crate::scratch::{self, Scratch};
 use crate::sqlite::{self, Connections, Tolerance};
 
 /// So many pages are copied between two calls of `progress`.
@@ -171,7 +171,7 @@ impl Annals {
 /// A copy that has no name yet: in a directory of its own beside where it is to be. Dropped it is gone.
 #[derive(Debug)]
 pub(super) struct Draft {
-    directory: TempDir,
+    directory: Scratch,
     parent: PathBuf,
 }
 
@@ -206,7 +206,8 @@ impl Draft {
     pub(super) fn beside(target: &Path) -> Result<Draft, BackupError> {
         let parent = parent_of(target);
         let refused = |error: io::Error| BackupError::io(&parent, error);
-        let directory = file::private_directory(&parent).map_err(refused)?;
+        scratch::sweep(&parent);
+        let directory = Scratch::beneath(&parent).map_err(refused)?;
         let draft = Draft { directory, parent: parent.clone() };
         platform::create_private_file(&draft.path()).map_err(refused)?;
         Ok(draft)
