@@ -11,15 +11,20 @@ mod runner {
     mod database_disk;
     mod disk;
     mod errors;
+    mod faults;
     mod history;
     mod identity;
+    mod index_heals;
     mod keep;
     mod kit;
+    mod leftovers;
+    mod modes;
     mod opencode;
     mod reference;
     mod running;
     mod screens;
     mod search;
+    mod special_files;
     mod store;
 }
 

@@ -333,6 +333,14 @@ fn open_regular(options: &mut std::fs::OpenOptions, path: &std::path::Path) -> i
     }
 }
 
+/// Refuses a name that something else than a file has. A link to a file is one; nothing is as good.
+pub(crate) fn expect_file(path: &std::path::Path) -> io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => Err(not_a_file(path, metadata.file_type())),
+        _ => Ok(()),
+    }
+}
+
 fn not_a_file(path: &std::path::Path, kind: std::fs::FileType) -> io::Error {
     let what = match (kind.is_dir(), kind.is_symlink()) {
         (true, _) => "a directory",

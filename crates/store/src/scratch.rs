@@ -160,9 +160,8 @@ fn remove_if_same(_: &Path, _: &Path) {}
 fn remove_if_abandoned(path: &Path) {
     use std::os::unix::fs::MetadataExt;
     let Ok(directory) = open_directory(path) else { return };
-    let is_ours = directory
-        .metadata()
-        .is_ok_and(|metadata| metadata.uid() == rustix::process::geteuid().as_raw());
+    let is_ours =
+        directory.metadata().is_ok_and(|metadata| metadata.uid() == rustix::process::geteuid().as_raw());
     // The lock is held until the directory is gone, so that one that was just made is noticed by who made it.
     if is_ours && directory.try_lock().is_ok() && holds_only_ours(path) {
         let _ = std::fs::remove_dir_all(path);
@@ -211,7 +210,9 @@ mod tests {
         std::fs::write(at(".annals-draft-file"), "a file").unwrap();
         sweep(parent.path());
         assert!(live.path().join("annals.db").exists());
-        for name in [".annals-draft-mine/letter.txt", ".annals-config", "elsewhere/annals.db", ".annals-draft-file"] {
+        for name in
+            [".annals-draft-mine/letter.txt", ".annals-config", "elsewhere/annals.db", ".annals-draft-file"]
+        {
             assert!(at(name).exists(), "{name} stays");
         }
         assert!(at(".annals-draft-link").symlink_metadata().is_ok());

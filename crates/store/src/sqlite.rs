@@ -220,6 +220,7 @@ impl Reader {
             let connection = connect(path, "mode=ro&immutable=1", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
             return Ok(Reader { connection, relies_on: Some(stamp) });
         }
+        expect_files(path)?;
         let parameters = match index {
             LogIndex::Shared => "mode=ro",
             LogIndex::Untouched => "mode=ro&readonly_shm=1",
@@ -261,6 +262,7 @@ pub(crate) fn has_moved(connection: &Connection) -> bool {
 /// Opens a database for writing. Closing the connection neither copies the log into the main file nor removes it: an
 /// OpenCode that has lost its locks would go on writing to a removed log.
 fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
+    expect_files(path)?;
     let connection = connect(path, "mode=rw", OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     prepare_writer(&connection)?;
     Ok(connection)
@@ -329,6 +331,17 @@ fn connect(path: &Path, parameters: &str, flags: OpenFlags) -> rusqlite::Result<
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(connection)
+}
+
+/// Refuses a database beside which a pipe or such has the name of one of its files: SQLite would wait for it.
+pub(crate) fn expect_files(path: &Path) -> rusqlite::Result<()> {
+    for suffix in ["-wal", "-shm", "-journal"] {
+        platform::expect_file(&beside(path, suffix)).map_err(|error| {
+            let failure = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_AUTH);
+            rusqlite::Error::SqliteFailure(failure, Some(error.to_string()))
+        })?;
+    }
+    Ok(())
 }
 
 /// The path of the write-ahead log of a database.

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::file::{self, connect};
 use super::scan::{EXAMINED, Examined, Table, examine};
-use super::{Annals, SCHEMA};
+use super::{Annals, SCHEMA, shape};
 use crate::platform;
 use crate::scratch::{self, Scratch};
 use crate::sqlite::{self, Connections, Tolerance};
@@ -261,6 +261,16 @@ impl Draft {
         let (documents, revisions) = verified.map_err(|flaw| flaw.of(origin))?;
         let bytes = std::fs::metadata(&path).map_err(|error| BackupError::io(&path, error))?.len();
         Ok(Contents { bytes, documents, revisions })
+    }
+
+    /// Looks whether the copy has the tables of a store and nothing else. `origin` is the file that errors are about.
+    pub(super) fn verify_tables(&self, origin: &Path) -> Result<(), BackupError> {
+        let path = self.path();
+        let flaw = Connections::to(&path, Tolerance::None).read(shape::flaw);
+        match flaw.map_err(|error| BackupError::copying(origin, &path, &error))? {
+            Some(what) => Err(Flaw::Damaged(what).of(origin)),
+            None => Ok(()),
+        }
     }
 
     /// Makes the content durable.

@@ -73,6 +73,7 @@ impl StoreFile {
         refuse_network(path)?;
         // The log lies beside the file itself, not beside a link to it.
         let path = path.canonicalize().map_err(|error| OpenAnnalsError::io(path, &error))?;
+        sqlite::expect_files(&path).map_err(|error| OpenAnnalsError::sqlite(&path, &error))?;
         let access = match lock_file(&path) {
             Ok(queue) if is_writable(&path) => Access::Full {
                 idle: Mutex::default(),

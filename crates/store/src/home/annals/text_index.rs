@@ -173,7 +173,9 @@ impl Annals {
             None => open_to_search(&path, stamp),
         };
         let found = match found {
-            Ok(open) if !self.has_reached(&open.reached)? => Err("it is of another state of the store".to_owned()),
+            Ok(open) if !self.has_reached(&open.reached)? => {
+                Err("it is of another state of the store".to_owned())
+            }
             found => found,
         };
         let reached = found.as_ref().map_or(0, |open| open.reached.revision);
