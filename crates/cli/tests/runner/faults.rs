@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::kit::{NOW, User, in_parallel, memory, write};
 
-/// Set to run all points.
-const ALL: &str = "ANNALS_FAULTS";
+/// How many points to run: a number, or `all`. Unset for the short form.
+const POINTS: &str = "ANNALS_FAULTS";
 /// How many failures of each kind at the syncs of a file a command meets in the short form. Of other calls it is one of two kinds.
 const SAMPLE: usize = 2;
 /// What is in the session that is forgotten, and nowhere else.
@@ -268,6 +268,11 @@ fn scenarios(root: &Path, shim: &Path) -> Vec<Scenario> {
     commands.iter().map(scenario).collect()
 }
 
+fn next(random: &mut u64) -> usize {
+    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*random >> 33) as usize
+}
+
 /// The faults that a command is to meet: each of its calls of a kind, or some of them.
 fn faults(scenario: &Scenario, takes_all: bool, random: &mut u64) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -287,14 +292,9 @@ fn faults(scenario: &Scenario, takes_all: bool, random: &mut u64) -> Vec<Fault> 
                 faults.extend((1..=n).step_by(every).map(|at| Fault { calls, at, kind }));
                 continue;
             }
-            let mut next = || {
-                *random =
-                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (*random >> 33) as usize
-            };
-            let n_wanted = if calls == "s" { SAMPLE } else { next() % 2 };
+            let n_wanted = if calls == "s" { SAMPLE } else { next(random) % 2 };
             for _ in 0..n_wanted.min(n) {
-                faults.push(Fault { calls, at: 1 + next() % n, kind });
+                faults.push(Fault { calls, at: 1 + next(random) % n, kind });
             }
         }
     }
@@ -366,7 +366,7 @@ fn meet(
 
 #[test]
 fn whatever_fails_nothing_acknowledged_is_lost_and_no_answer_is_wrong() {
-    let takes_all = std::env::var_os(ALL).is_some();
+    let wanted = std::env::var(POINTS).ok();
     let directory = memory();
     let root = directory.path().canonicalize().unwrap();
     let shim = compiled(&root);
@@ -374,8 +374,13 @@ fn whatever_fails_nothing_acknowledged_is_lost_and_no_answer_is_wrong() {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut points: Vec<(usize, &Scenario, Fault)> = Vec::new();
     for scenario in &scenarios {
-        for fault in faults(scenario, takes_all, &mut random) {
+        for fault in faults(scenario, wanted.is_some(), &mut random) {
             points.push((points.len(), scenario, fault));
+        }
+    }
+    if let Some(n_wanted) = wanted.and_then(|wanted| wanted.parse::<usize>().ok()) {
+        while points.len() > n_wanted {
+            points.swap_remove(next(&mut random) % points.len());
         }
     }
     let started = Instant::now();
@@ -400,4 +405,32 @@ fn whatever_fails_nothing_acknowledged_is_lost_and_no_answer_is_wrong() {
     }
     println!("{} faults in {:?}, {} wrong", points.len(), started.elapsed(), wrong.len());
     assert!(wrong.is_empty(), "{} of {} are wrong:\n{}", wrong.len(), points.len(), wrong.join("\n"));
+}
+
+/// A signal that comes while a file of a home is read is no reason to put the document aside.
+#[test]
+fn an_interrupted_read_of_a_home_is_made_again() {
+    let user = User::in_memory();
+    user.write_session("36aaaaffe1", "Fix the cart", "It is empty", "The answer");
+    let shim = compiled(user.root());
+    let run = |at: usize| {
+        let tell = user.root().join("told");
+        let ran = user
+            .annals(&["--home", ".local/share/opencode", "export", "cart"])
+            .env("LD_PRELOAD", &shim)
+            .env("FAULT_DIRS", user.opencode())
+            .env("FAULT_CALLS", "r")
+            .env("FAULT_AT", at.to_string())
+            .env("FAULT_KIND", "eintr")
+            .env("FAULT_TELL", &tell)
+            .run();
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "read {at}: {ran}");
+        let told = std::fs::read_to_string(&tell).unwrap();
+        (ran.stdout, told.lines().find_map(|line| line.strip_prefix("r ")?.parse::<usize>().ok()).unwrap())
+    };
+    let (exported, n_reads) = run(0);
+    assert!(n_reads >= 5, "{n_reads} reads");
+    for at in 1..=n_reads {
+        assert!(run(at).0 == exported, "read {at}");
+    }
 }

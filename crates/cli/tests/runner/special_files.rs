@@ -190,7 +190,6 @@ fn an_import_reads_from_a_pipe() {
     let pipe = user.root().join("pipe");
     put(Thing::Pipe, &pipe);
     let writer = {
-        let pipe = pipe.clone();
         std::thread::spawn(move || {
             std::fs::write(pipe, r#"{"info":{"id":"ses_9","title":"Piped"},"messages":[]}"#)
         })

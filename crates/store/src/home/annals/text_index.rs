@@ -109,6 +109,10 @@ impl TextIndex {
         if index.schema() != schema() {
             return Err("another version of annals made it".to_owned());
         }
+        let meta = index.load_metas().map_err(|error| error.to_string())?;
+        if let Some(missing) = files.missing(&meta) {
+            return Err(format!("{} is missing", missing.display()));
+        }
         let backlog = Arc::<Backlog>::default();
         index.tokenizers().register(TOKENIZER, Words::new(backlog.clone()));
         Ok(TextIndex { index, files, path: path.to_owned(), backlog })

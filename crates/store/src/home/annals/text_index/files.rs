@@ -79,6 +79,18 @@ impl IndexFiles {
         let _ = std::fs::remove_file(self.path.join(WRITING));
     }
 
+    /// A file that a commit names and that is not there.
+    pub(super) fn missing(&self, meta: &IndexMeta) -> Option<PathBuf> {
+        let of_segment = |segment: &SegmentMeta| {
+            let is_there = |component: &&SegmentComponent| {
+                segment.has_deletes() || !matches!(component, SegmentComponent::Delete)
+            };
+            let components = COMPONENTS.iter().filter(is_there);
+            components.map(|component| segment.relative_path(component.clone())).collect::<Vec<_>>()
+        };
+        meta.segments.iter().flat_map(of_segment).find(|path| !self.path.join(path).exists())
+    }
+
     /// The names of all files that a segment may have.
     pub(super) fn of_segment(&self, segment: &SegmentMeta) -> Vec<PathBuf> {
         COMPONENTS.iter().map(|component| segment.relative_path(component.clone())).collect()
@@ -157,7 +169,9 @@ impl Directory for IndexFiles {
     }
 
     fn atomic_write(&self, path: &Path, data: &[u8]) -> io::Result<()> {
-        self.mapped.atomic_write(path, data)
+        self.mapped.atomic_write(path, data)?;
+        // Files that the former commit names are removed next. Should the power fail, that must not be all that is seen of it.
+        if path == Path::new(META) { self.mapped.sync_directory() } else { Ok(()) }
     }
 
     fn sync_directory(&self) -> io::Result<()> {
