@@ -147,7 +147,14 @@ impl From<SyncError> for CliError {
         match error {
             SyncError::Commit(error) => error.into(),
             SyncError::Read(error) => error.into(),
-            SyncError::Index(error) => error.into(),
+            SyncError::Index(error) => {
+                let mut error = CliError::from(error);
+                error.hints.insert(
+                    0,
+                    "what was found is in the store; only `annals search` needs the index".to_owned(),
+                );
+                error
+            }
             error => CliError::new(error),
         }
     }

@@ -23,6 +23,8 @@ mod transcript;
 mod wire;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 
@@ -37,6 +39,7 @@ use crate::error::{CliError, CommandResult, ErrorKind, Outcome};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    let is_too_large = watch_file_size();
     let cli = Cli::parse();
     let paint = output::Painter {
         color: output::use_color(cli.global.color, std::io::IsTerminal::is_terminal(&std::io::stderr())),
@@ -46,10 +49,26 @@ fn main() -> ExitCode {
         Ok(Outcome::WithProblems) => ExitCode::from(3),
         Err(CliError { kind: ErrorKind::BrokenPipe, .. }) => ExitCode::SUCCESS,
         Err(error) => {
+            let error = match is_too_large.load(Ordering::Relaxed) {
+                true => error.hint("a file would have become larger than this shell allows: see `ulimit -f`"),
+                false => error,
+            };
             error.print(paint);
             ExitCode::from(if error.kind == ErrorKind::Usage { 2 } else { 1 })
         }
     }
+}
+
+/// Tells whether a file was to become larger than the limit of the process (`ulimit -f`). The system sends a signal then, which
+/// would end annals without a word; with somebody listening, the write fails like any other.
+fn watch_file_size() -> Arc<AtomicBool> {
+    let is_too_large = Arc::<AtomicBool>::default();
+    #[cfg(unix)]
+    {
+        // Without it a process ends as it always did.
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, is_too_large.clone());
+    }
+    is_too_large
 }
 
 fn run(cli: Cli) -> CommandResult {

@@ -152,6 +152,7 @@ mod platform;
 pub mod project;
 pub mod query;
 pub mod remove;
+pub mod scratch;
 pub mod search;
 mod sqlite;
 pub mod stats;

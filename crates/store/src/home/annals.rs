@@ -23,6 +23,7 @@ mod read;
 mod restore;
 pub(crate) mod revise;
 mod scan;
+mod shape;
 mod subscribe;
 pub(crate) mod synced;
 pub(crate) mod text_index;

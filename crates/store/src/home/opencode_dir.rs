@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use annals_core::id::ProjectId;
 
 use crate::home::pieces::Noter;
+use crate::platform;
 use files::{Files, View};
 use layout::Layout;
 
@@ -127,7 +128,8 @@ impl OpencodeDir {
     pub fn open_or_create(path: &Path) -> Result<OpencodeDir, OpenDirError> {
         let vacant = std::fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
         if vacant {
-            std::fs::create_dir_all(path.join("storage"))
+            platform::create_private_directory(path)
+                .and_then(|()| std::fs::create_dir_all(path.join("storage")))
                 .map_err(|source| OpenDirError::Io { path: path.display().to_string(), source })?;
         }
         OpencodeDir::open(path)

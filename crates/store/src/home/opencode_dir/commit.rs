@@ -208,15 +208,18 @@ impl Committer<'_> {
     /// Takes the lock that all annals processes respect.
     pub(super) fn lock(&self, patience: Duration) -> Result<Lock, CommitError> {
         let failed = |source| self.failed(journal::LOCK, source);
-        match self.files.dir.create_dir(journal::DIRECTORY) {
+        match platform::create_own_dir(&self.files.dir, journal::DIRECTORY) {
             // A journal nobody finds after a power cut would be worth nothing.
             Ok(()) => platform::sync_dir(&self.files.dir, ".").map_err(failed)?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(self.failed(journal::DIRECTORY, error)),
         }
-        let mut options = cap_std::fs::OpenOptions::new();
-        options.read(true).write(true).create(true);
+        let mut options = platform::own_options();
+        options.create(true);
         let file = self.files.dir.open_with(journal::LOCK, &options).map_err(failed)?.into_std();
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file")));
+        }
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_micros(200);
         loop {
@@ -341,7 +344,7 @@ impl Committer<'_> {
             let path = path.to_owned();
             move |error: io::Error| (path, error)
         };
-        dir.create_dir(&stage).map_err(at(&stage))?;
+        platform::create_own_dir(dir, &stage).map_err(at(&stage))?;
         // Directories are made before the decision, since making one can fail on a full disk. OpenCode does not mind
         // empty ones.
         for step in journal.steps.iter().filter(|step| step.staged.is_some()) {
@@ -357,7 +360,7 @@ impl Committer<'_> {
         parallel::wait(|| journal.steps.par_iter().zip(edits).try_for_each(stage_one))?;
         let draft = format!("{stage}/journal");
         let text = serde_json::to_vec_pretty(journal).map_err(|error| (draft.clone(), error.into()))?;
-        self.stage(&draft, journal::JOURNAL, &text).map_err(at(&draft))?;
+        self.stage_journal(&draft, &text).map_err(at(&draft))?;
         platform::sync_dir(dir, &stage).map_err(at(&stage))?;
         dir.rename(&draft, dir, journal::JOURNAL).map_err(at(&draft))?;
         platform::sync_dir(dir, journal::DIRECTORY).map_err(|error| {
@@ -440,6 +443,13 @@ impl Committer<'_> {
         let mut file = self.files.dir.open_with(staged, &platform::create_options())?;
         file.write_all(bytes)?;
         platform::keep_permissions(&self.files.dir, target, &file)?;
+        file.sync_all()
+    }
+
+    /// Writes and syncs a journal. Nobody but its owner reads it: it names sessions, and the reason of the change.
+    fn stage_journal(&self, staged: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut file = self.files.dir.open_with(staged, platform::own_options().create_new(true))?;
+        file.write_all(bytes)?;
         file.sync_all()
     }
 
