@@ -269,8 +269,9 @@ impl From<ImportError> for CliError {
         match error {
             ImportError::Read(error) => error.into(),
             ImportError::Commit(error) => error.into(),
-            error @ ImportError::Exists { .. } => CliError::new(error)
-                .hint("`--merge` adds what is missing and keeps the more recent of what differs"),
+            error @ ImportError::Exists { .. } => {
+                CliError::new(error).hint("`--merge` adds what is missing; what differs is kept and reported")
+            }
             error => CliError::new(error).hint("nothing was written"),
         }
     }

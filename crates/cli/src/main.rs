@@ -12,6 +12,7 @@ mod context;
 mod difference;
 mod error;
 mod homes;
+mod kept;
 mod moment;
 mod output;
 mod progress;
