@@ -10,7 +10,7 @@ use annals::query::{Archived, SessionQuery};
 
 use crate::args::{Filters, Global};
 use crate::error::{CliError, not_found};
-use crate::output::{Output, OutputOptions, Painter, use_color};
+use crate::output::{Output, OutputOptions, Painter, error_line, use_color};
 use crate::progress::Progress;
 use crate::text::Clock;
 use crate::time_arg::parse_time;
@@ -98,9 +98,8 @@ impl Context {
 
     /// A line on standard error, unless the user wants quiet.
     pub(crate) fn note(&self, line: &str) {
-        use std::io::Write;
         if !self.quiet {
-            let _ = writeln!(std::io::stderr(), "{line}");
+            error_line(line, self.stderr_paint());
         }
     }
 

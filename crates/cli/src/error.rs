@@ -1,7 +1,7 @@
 //! Errors as sentences: what happened, where, what to do.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 
 use annals::find::FindError;
 use annals::history::UndoError;
@@ -15,7 +15,7 @@ use annals::remove::RemoveError;
 use annals::search::SearchError;
 use annals::sync::SyncError;
 
-use crate::output::Painter;
+use crate::output::{Painter, error_line};
 use crate::text::{Clock, count, cut, harmless, one_line};
 
 /// Why a command could not do what it was asked to.
@@ -76,13 +76,12 @@ impl CliError {
     }
 
     pub(crate) fn print(&self, paint: Painter) {
-        let mut stderr = io::stderr().lock();
-        let _ = writeln!(stderr, "{} {}", paint.bad_bold("error:"), self.message);
+        error_line(&format!("{} {}", paint.bad_bold("error:"), self.message), paint);
         for detail in &self.details {
-            let _ = writeln!(stderr, "  {detail}");
+            error_line(&format!("  {detail}"), paint);
         }
         for hint in &self.hints {
-            let _ = writeln!(stderr, "{} {hint}", paint.id("hint:"));
+            error_line(&format!("{} {hint}", paint.id("hint:")), paint);
         }
     }
 }
@@ -311,19 +310,16 @@ pub(crate) fn report_quarantine(quarantined: &[Quarantined], paint: Painter) -> 
         return Outcome::Done;
     }
     const SHOWN: usize = 5;
-    let mut stderr = io::stderr().lock();
     let what = count(quarantined.len(), "document");
-    let _ = writeln!(
-        stderr,
-        "{} {what} could not be read; everything else is there",
-        paint.warn_bold("warning:")
-    );
+    let warning = paint.warn_bold("warning:");
+    error_line(&format!("{warning} {what} could not be read; everything else is there"), paint);
     for problem in quarantined.iter().take(SHOWN) {
-        let _ = writeln!(stderr, "  {}", one_line(&problem.to_string()));
+        error_line(&format!("  {}", one_line(&problem.to_string())), paint);
     }
     if quarantined.len() > SHOWN {
-        let _ = writeln!(stderr, "  … and {} more", quarantined.len() - SHOWN);
+        error_line(&format!("  … and {} more", quarantined.len() - SHOWN), paint);
     }
-    let _ = writeln!(stderr, "{} `annals check` lists everything that is damaged", paint.id("hint:"));
+    let hint = paint.id("hint:");
+    error_line(&format!("{hint} `annals check` lists everything that is damaged"), paint);
     Outcome::WithProblems
 }

@@ -38,7 +38,12 @@ use crate::error::{CliError, CommandResult, ErrorKind, Outcome};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version; they hold nothing from outside.
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => return refuse(&error),
+    };
     let paint = output::Painter {
         color: output::use_color(cli.global.color, std::io::IsTerminal::is_terminal(&std::io::stderr())),
     };
@@ -51,6 +56,16 @@ fn main() -> ExitCode {
             ExitCode::from(if error.kind == ErrorKind::Usage { 2 } else { 1 })
         }
     }
+}
+
+/// Says what is wrong with the arguments. The message repeats them, and they may be anything.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let paint = output::Painter { color: output::use_color(output::ColorChoice::Auto, is_terminal) };
+    for line in error.render().ansi().to_string().lines() {
+        output::error_line(line, paint);
+    }
+    ExitCode::from(2)
 }
 
 fn run(cli: Cli) -> CommandResult {

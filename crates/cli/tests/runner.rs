@@ -12,6 +12,7 @@ mod runner {
     mod disk;
     mod errors;
     mod history;
+    mod hostile;
     mod identity;
     mod keep;
     mod kit;

@@ -1,7 +1,6 @@
 //! `annals check`
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::Write;
 
 use annals::check::{Problem, ProblemKind};
 use annals::home::{Read, Several};
@@ -111,7 +110,7 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
         }
     }
     if problems.is_empty() {
-        writeln!(output, "{} {} in order", paint.good("✓"), count(n_sessions, "session"))?;
+        output.line(format!("{} {} in order", paint.good("✓"), count(n_sessions, "session")))?;
     } else {
         output.line(format!("{} in {}", count(problems.len(), "problem"), count(n_sessions, "session")))?;
     }

@@ -17,7 +17,7 @@ use crate::error::{CliError, CommandResult, report_quarantine};
 use crate::homes::{Freshness, Homes, Store};
 use crate::output::Output;
 use crate::short_id::ShortIds;
-use crate::text::{bytes, count, cut, fit, grouped, one_line, wrap};
+use crate::text::{bytes, count, cut, fit, grouped, one_line, shell_word, wrap};
 
 #[derive(Serialize)]
 struct OverviewJson {
@@ -299,10 +299,4 @@ fn left_behind(held: &[(PathBuf, HashSet<SessionId>)]) -> Vec<RescueJson> {
 
 fn n_projects(records: &[SessionRecord]) -> usize {
     records.iter().map(|record| &record.project).collect::<HashSet<_>>().len()
-}
-
-/// A path as a shell takes it for one word.
-fn shell_word(path: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:".contains(c);
-    if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
