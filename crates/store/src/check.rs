@@ -25,6 +25,8 @@ pub struct Problem {
     pub place: String,
     /// Id of the entity, where there is one.
     pub id: Option<String>,
+    /// The session it belongs to, where that is known.
+    pub session: Option<SessionId>,
     /// What is wrong, in words.
     pub detail: String,
 }
@@ -129,6 +131,36 @@ impl ProblemKind {
     }
 }
 
+impl Problem {
+    /// A place that could not be read at all, and why.
+    pub(crate) fn of_error(place: &str, error: &ReadError) -> Problem {
+        match error {
+            ReadError::Unreadable(quarantined) => unreadable(quarantined.clone()),
+            error => Problem {
+                kind: ProblemKind::Unreadable,
+                place: place.to_owned(),
+                id: None,
+                session: None,
+                detail: error.to_string(),
+            },
+        }
+    }
+}
+
+/// Brings problems into their order, each once, and names the session where the id of a problem is that of one.
+pub(crate) fn arranged(mut problems: Vec<Problem>) -> Vec<Problem> {
+    for problem in &mut problems {
+        let named = problem.id.as_deref().filter(|id| id.starts_with("ses"));
+        if problem.session.is_none() {
+            problem.session = named.and_then(|id| SessionId::parse(id).ok());
+        }
+    }
+    problems.sort_by(|a, b| (a.kind, &a.place, &a.detail).cmp(&(b.kind, &b.place, &b.detail)));
+    // A place that several sessions need is unreadable for each of them.
+    problems.dedup_by(|a, b| (a.kind, &a.place, &a.detail) == (b.kind, &b.place, &b.detail));
+    problems
+}
+
 /// Checks all sessions of a home, with the checks that are the same in every home and `more` of its own. Also gives which
 /// sessions there are.
 pub(crate) fn check_sessions(
@@ -137,12 +169,31 @@ pub(crate) fn check_sessions(
     progress: &(dyn Fn() + Sync),
     more: &(dyn Fn(&SessionRecord) -> Result<Vec<Problem>, ReadError> + Sync),
 ) -> Result<(HashSet<SessionId>, Vec<Problem>), ReadError> {
-    let found = home.sessions(&SessionQuery::default())?;
+    let found = match home.sessions(&SessionQuery::default()) {
+        Ok(found) => found,
+        // Without a list there are no sessions to look at, but there is more in a home than sessions.
+        Err(error @ (ReadError::Unreadable(_) | ReadError::Io { .. })) => {
+            return Ok((HashSet::new(), vec![Problem::of_error(&home.url(), &error)]));
+        }
+        Err(error) => return Err(error),
+    };
     let mut problems: Vec<Problem> = found.quarantined.into_iter().map(unreadable).collect();
     let known: HashSet<SessionId> = found.value.iter().map(|record| record.id.clone()).collect();
     let check = |record: &SessionRecord| {
-        let mut problems = check_session(home, record, &known, now)?;
-        problems.extend(more(record)?);
+        let checked = check_session(home, record, &known, now).and_then(|mut problems| {
+            problems.extend(more(record)?);
+            Ok(problems)
+        });
+        let mut problems = match checked {
+            // One session that cannot be read hides no other.
+            Err(error @ (ReadError::Unreadable(_) | ReadError::Io { .. })) => {
+                vec![Problem::of_error(&record.stored.place, &error)]
+            }
+            checked => checked?,
+        };
+        for problem in &mut problems {
+            problem.session = Some(record.id.clone());
+        }
         progress();
         Ok(problems)
     };
@@ -162,7 +213,13 @@ pub(crate) fn check_session(
     let mut problems = Vec::new();
     let session = record.stored.document.lens::<Session<'_>>();
     let mut add = |kind, stored: &Stored, detail: String| {
-        problems.push(Problem { kind, place: stored.place.clone(), id: Some(id_of(&stored.key)), detail });
+        problems.push(Problem {
+            session: None,
+            kind,
+            place: stored.place.clone(),
+            id: Some(id_of(&stored.key)),
+            detail,
+        });
     };
     check_ids(&record.stored, &mut add);
     if let Some(named) = session.project_id.filter(|named| *named != record.project.as_str()) {
@@ -273,7 +330,8 @@ pub(crate) fn unreadable(quarantined: Quarantined) -> Problem {
     Problem {
         kind: ProblemKind::Unreadable,
         place: quarantined.place,
-        id: quarantined.session.map(|session| session.to_string()),
+        id: quarantined.session.as_ref().map(|session| session.to_string()),
+        session: quarantined.session,
         detail: quarantined.reason.to_string(),
     }
 }
