@@ -9,6 +9,7 @@ use annals_core::lens::{Message, Part, Session, ToolStatus};
 use annals_core::{Key, Stored};
 use rayon::prelude::*;
 
+use crate::figures;
 use crate::home::{MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
 use crate::parallel;
 use crate::query::SessionQuery;
@@ -238,6 +239,8 @@ pub(crate) fn check_session(
     let mut unreadables = Vec::new();
     let mut last_activity = session.time.and_then(|time| time.updated).unwrap_or(0);
     let mut open_ended: Vec<(ProblemKind, Stored, String)> = Vec::new();
+    // Only the last message counts: after every other one the agent went on.
+    let mut paused = None;
     let mut messages: HashSet<MessageId> = HashSet::new();
     let mut answers: Vec<(Stored, String)> = Vec::new();
     let unvisited = home.messages(record, Want::Parts, &mut |mut message| {
@@ -256,6 +259,7 @@ pub(crate) fn check_session(
             check_ids(part, &mut add);
         }
         open_ended.extend(unfinished(&message));
+        paused = interrupted(&message);
         ControlFlow::Continue(())
     })?;
     for (stored, parent) in answers {
@@ -268,7 +272,7 @@ pub(crate) fn check_session(
         }
     }
     if now - last_activity > STILL_RUNNING {
-        for (kind, stored, detail) in open_ended {
+        for (kind, stored, detail) in open_ended.into_iter().chain(paused) {
             add(kind, &stored, detail);
         }
     }
@@ -300,6 +304,22 @@ fn unfinished(message: &MessageRecord) -> Vec<(ProblemKind, Stored, String)> {
         }
     }
     found
+}
+
+/// An answer that ended with tool calls, though the agent should have gone on. Where the user refused a call, OpenCode stops
+/// on purpose and leaves the same traces.
+fn interrupted(message: &MessageRecord) -> Option<(ProblemKind, Stored, String)> {
+    let Message::Assistant(answer) = message.stored.document.lens::<Message<'_>>() else { return None };
+    let is_refusal = |part: &Stored| {
+        let error = part.document.root().at(&["state", "error"]).and_then(Node::as_text);
+        // The first two since 1.0, the last in 1.2: the name of the error and no text.
+        let refusals = ["The user rejected permission", "The user dismissed this question", "RejectedError"];
+        error.is_some_and(|error| refusals.iter().any(|refusal| error.to_str().contains(refusal)))
+    };
+    let is_ended = answer.time.as_ref().is_some_and(|time| time.completed.is_some());
+    let is_interrupted = is_ended && figures::is_paused(&answer) && !message.parts.iter().any(is_refusal);
+    let detail = "the answer ended with a tool call and nothing came after it; OpenCode was probably killed between two steps";
+    is_interrupted.then(|| (ProblemKind::UnfinishedMessage, message.stored.clone(), detail.to_owned()))
 }
 
 /// Compares the ids inside a document with those of its path.
