@@ -70,33 +70,42 @@ fn refuse(error: &clap::Error) -> ExitCode {
 
 fn run(cli: Cli) -> CommandResult {
     let context = Context::new(&cli.global)?;
+    let found = match &cli.command {
+        // These do not look at anybody's sessions.
+        Some(Command::Demo(_) | Command::Completions(_) | Command::Man(_)) => Outcome::Done,
+        _ => context.report_lone_logs(),
+    };
+    Ok(carry_out(&context, cli)?.and(found))
+}
+
+fn carry_out(context: &Context, cli: Cli) -> CommandResult {
     match cli.command {
-        None => commands::overview::run(&context, commands::overview::Hints::Shown),
-        Some(Command::List(args)) => commands::list::run(&context, &args),
-        Some(Command::Show(args)) => commands::show::run(&context, &args),
-        Some(Command::Tree(args)) => commands::tree::run(&context, &args),
-        Some(Command::Search(args)) => commands::search::run(&context, &args),
-        Some(Command::Stats(args)) => commands::stats::run(&context, &args),
-        Some(Command::Export(args)) => commands::export::run(&context, &args),
-        Some(Command::Import(args)) => commands::import::run(&context, &args),
-        Some(Command::Copy(args)) => commands::copy::run(&context, &args),
-        Some(Command::Todo(args)) => commands::todo::run(&context, &args),
-        Some(Command::Check(args)) => commands::check::run(&context, &args),
-        Some(Command::Rename(args)) => commands::rename::run(&context, &args),
-        Some(Command::Archive(args)) => commands::archive::run(&context, &args),
-        Some(Command::Rm(args)) => commands::rm::run(&context, &args),
-        Some(Command::Sync(args)) => commands::sync::run(&context, &args),
-        Some(Command::Reindex(args)) => commands::reindex::run(&context, &args),
-        Some(Command::Log(args)) => commands::log::run(&context, &args),
-        Some(Command::Diff(args)) => commands::diff::run(&context, &args),
-        Some(Command::Undo(args)) => commands::undo::run(&context, &args),
-        Some(Command::Restore(args)) => commands::restore::run(&context, &args),
-        Some(Command::Backup(args)) => commands::backup::run(&context, &args),
-        Some(Command::RestoreBackup(args)) => commands::restore_backup::run(&context, &args),
-        Some(Command::Prune(args)) => commands::prune::run(&context, &args),
-        Some(Command::Forget(args)) => commands::forget::run(&context, &args),
-        Some(Command::Demo(args)) => commands::demo::run(&context, &args),
-        Some(Command::Completions(args)) => commands::completions::run(&context, &args),
-        Some(Command::Man(args)) => commands::man::run(&context, &args),
+        None => commands::overview::run(context, commands::overview::Hints::Shown),
+        Some(Command::List(args)) => commands::list::run(context, &args),
+        Some(Command::Show(args)) => commands::show::run(context, &args),
+        Some(Command::Tree(args)) => commands::tree::run(context, &args),
+        Some(Command::Search(args)) => commands::search::run(context, &args),
+        Some(Command::Stats(args)) => commands::stats::run(context, &args),
+        Some(Command::Export(args)) => commands::export::run(context, &args),
+        Some(Command::Import(args)) => commands::import::run(context, &args),
+        Some(Command::Copy(args)) => commands::copy::run(context, &args),
+        Some(Command::Todo(args)) => commands::todo::run(context, &args),
+        Some(Command::Check(args)) => commands::check::run(context, &args),
+        Some(Command::Rename(args)) => commands::rename::run(context, &args),
+        Some(Command::Archive(args)) => commands::archive::run(context, &args),
+        Some(Command::Rm(args)) => commands::rm::run(context, &args),
+        Some(Command::Sync(args)) => commands::sync::run(context, &args),
+        Some(Command::Reindex(args)) => commands::reindex::run(context, &args),
+        Some(Command::Log(args)) => commands::log::run(context, &args),
+        Some(Command::Diff(args)) => commands::diff::run(context, &args),
+        Some(Command::Undo(args)) => commands::undo::run(context, &args),
+        Some(Command::Restore(args)) => commands::restore::run(context, &args),
+        Some(Command::Backup(args)) => commands::backup::run(context, &args),
+        Some(Command::RestoreBackup(args)) => commands::restore_backup::run(context, &args),
+        Some(Command::Prune(args)) => commands::prune::run(context, &args),
+        Some(Command::Forget(args)) => commands::forget::run(context, &args),
+        Some(Command::Demo(args)) => commands::demo::run(context, &args),
+        Some(Command::Completions(args)) => commands::completions::run(context, &args),
+        Some(Command::Man(args)) => commands::man::run(context, &args),
     }
 }

@@ -369,10 +369,11 @@ impl Clock {
         }
     }
 
-    /// The beginning of today.
-    pub(crate) fn midnight(&self) -> i64 {
+    /// The beginning of today, or of the day so many days ago.
+    pub(crate) fn midnight(&self, days_ago: i64) -> i64 {
         let today = Timestamp::from_millisecond(self.now).map(|now| now.to_zoned(self.zone.clone()));
-        let midnight = today.and_then(|today| today.start_of_day());
+        let day = today.and_then(|today| today.checked_sub(jiff::Span::new().try_days(days_ago)?));
+        let midnight = day.and_then(|day| day.start_of_day());
         midnight.map_or(self.now, |midnight| midnight.timestamp().as_millisecond())
     }
 

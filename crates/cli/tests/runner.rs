@@ -6,6 +6,7 @@ mod runner {
     mod changes;
     mod conformance;
     mod copy;
+    mod damage;
     mod database;
     mod database_crash;
     mod database_disk;

@@ -51,8 +51,8 @@ fn completions_and_manual_pages_can_be_made() {
         assert!(plain(dir.path(), &["completions", shell]).run().ok().text().contains("annals"));
     }
     assert!(plain(dir.path(), &["man"]).run().ok().text().contains(".TH annals 1"));
-    let _ = plain(dir.path(), &["man", "--out", "."]).run().ok();
-    assert!(dir.path().join("annals-export.1").is_file());
+    let _ = plain(dir.path(), &["man", "--out", "share/man/man1"]).run().ok();
+    assert!(dir.path().join("share/man/man1/annals-export.1").is_file());
 }
 
 #[test]

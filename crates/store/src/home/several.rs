@@ -152,6 +152,7 @@ impl Read for Several<'_> {
             sum.messages += extent.messages;
             sum.parts += extent.parts;
             sum.bytes += extent.bytes;
+            sum.is_damaged |= extent.is_damaged;
         }
         Ok(sum)
     }
