@@ -109,3 +109,30 @@ fn names_of_files_do_not_reach_the_terminal() {
         }
     }
 }
+
+/// A pipe where annals keeps its own files: to wait for someone to write to it would be to hang for good.
+#[test]
+fn a_pipe_in_place_of_a_file_of_ours_is_not_waited_for() {
+    let user = User::new();
+    user.write_session("1", "Order API", "what is left?", "nothing");
+    let _ = user.annals(&["sync"]).run().ok();
+    let storage = user.opencode().join("storage/.annals");
+    std::fs::create_dir_all(&storage).unwrap();
+    let lock = user.store().with_file_name("annals.db-lock");
+    for path in [storage.join("journal"), lock] {
+        let _ = std::fs::remove_file(&path);
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        for arguments in [&["list", "--home", user.opencode().to_str().unwrap()][..], &["list"], &["check"]] {
+            let status = std::process::Command::new("timeout")
+                .arg("30")
+                .arg(env!("CARGO_BIN_EXE_annals"))
+                .args(arguments)
+                .env("HOME", user.root())
+                .env_remove("XDG_DATA_HOME")
+                .output()
+                .unwrap();
+            assert_ne!(status.status.code(), Some(124), "{arguments:?} hangs at {}", path.display());
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -141,7 +141,10 @@ impl StoreFile {
     /// The number of the last revision that somebody has noted, if it is not in the database: then its log was cut or deleted.
     pub(super) fn lost(&self) -> Option<RangeInclusive<i64>> {
         // In this order: a commit that comes in between only makes the second number higher.
-        let noted = std::fs::read(sqlite::beside(&self.path, "-lock")).ok()?;
+        let lock = sqlite::beside(&self.path, "-lock");
+        // A pipe of this name would be waited for.
+        let noted = std::fs::metadata(&lock).is_ok_and(|metadata| metadata.is_file()).then_some(lock)?;
+        let noted = std::fs::read(noted).ok()?;
         let noted = i64::from_le_bytes(noted.get(..8)?.try_into().ok()?);
         let head = self.read(head).ok()?;
         (noted > head).then(|| head + 1..=noted)

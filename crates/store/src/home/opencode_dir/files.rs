@@ -95,7 +95,13 @@ impl Files {
             static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; 16 << 10].into());
         }
         let (first, beginning) = BUFFER.with_borrow_mut(|buffer| {
-            let first = file.read(buffer);
+            let first = loop {
+                match file.read(buffer) {
+                    // A signal came in between.
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    read => break read,
+                }
+            };
             let n = first.as_ref().copied().unwrap_or(0);
             (first.map(|n| n < buffer.len()), buffer[..n].to_vec())
         });
