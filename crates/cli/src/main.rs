@@ -12,6 +12,7 @@ mod context;
 mod difference;
 mod error;
 mod homes;
+mod kept;
 mod moment;
 mod output;
 mod progress;
@@ -40,7 +41,12 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let is_too_large = watch_file_size();
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version; they hold nothing from outside.
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => return refuse(&error),
+    };
     let paint = output::Painter {
         color: output::use_color(cli.global.color, std::io::IsTerminal::is_terminal(&std::io::stderr())),
     };
@@ -71,35 +77,54 @@ fn watch_file_size() -> Arc<AtomicBool> {
     is_too_large
 }
 
+/// Says what is wrong with the arguments. The message repeats them, and they may be anything.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let paint = output::Painter { color: output::use_color(output::ColorChoice::Auto, is_terminal) };
+    for line in error.render().ansi().to_string().lines() {
+        output::error_line(line, paint);
+    }
+    ExitCode::from(2)
+}
+
 fn run(cli: Cli) -> CommandResult {
     let context = Context::new(&cli.global)?;
+    let found = match &cli.command {
+        // These do not look at anybody's sessions.
+        Some(Command::Demo(_) | Command::Completions(_) | Command::Man(_)) => Outcome::Done,
+        _ => context.report_lone_logs(),
+    };
+    Ok(carry_out(&context, cli)?.and(found))
+}
+
+fn carry_out(context: &Context, cli: Cli) -> CommandResult {
     match cli.command {
-        None => commands::overview::run(&context, commands::overview::Hints::Shown),
-        Some(Command::List(args)) => commands::list::run(&context, &args),
-        Some(Command::Show(args)) => commands::show::run(&context, &args),
-        Some(Command::Tree(args)) => commands::tree::run(&context, &args),
-        Some(Command::Search(args)) => commands::search::run(&context, &args),
-        Some(Command::Stats(args)) => commands::stats::run(&context, &args),
-        Some(Command::Export(args)) => commands::export::run(&context, &args),
-        Some(Command::Import(args)) => commands::import::run(&context, &args),
-        Some(Command::Copy(args)) => commands::copy::run(&context, &args),
-        Some(Command::Todo(args)) => commands::todo::run(&context, &args),
-        Some(Command::Check(args)) => commands::check::run(&context, &args),
-        Some(Command::Rename(args)) => commands::rename::run(&context, &args),
-        Some(Command::Archive(args)) => commands::archive::run(&context, &args),
-        Some(Command::Rm(args)) => commands::rm::run(&context, &args),
-        Some(Command::Sync(args)) => commands::sync::run(&context, &args),
-        Some(Command::Reindex(args)) => commands::reindex::run(&context, &args),
-        Some(Command::Log(args)) => commands::log::run(&context, &args),
-        Some(Command::Diff(args)) => commands::diff::run(&context, &args),
-        Some(Command::Undo(args)) => commands::undo::run(&context, &args),
-        Some(Command::Restore(args)) => commands::restore::run(&context, &args),
-        Some(Command::Backup(args)) => commands::backup::run(&context, &args),
-        Some(Command::RestoreBackup(args)) => commands::restore_backup::run(&context, &args),
-        Some(Command::Prune(args)) => commands::prune::run(&context, &args),
-        Some(Command::Forget(args)) => commands::forget::run(&context, &args),
-        Some(Command::Demo(args)) => commands::demo::run(&context, &args),
-        Some(Command::Completions(args)) => commands::completions::run(&context, &args),
-        Some(Command::Man(args)) => commands::man::run(&context, &args),
+        None => commands::overview::run(context, commands::overview::Hints::Shown),
+        Some(Command::List(args)) => commands::list::run(context, &args),
+        Some(Command::Show(args)) => commands::show::run(context, &args),
+        Some(Command::Tree(args)) => commands::tree::run(context, &args),
+        Some(Command::Search(args)) => commands::search::run(context, &args),
+        Some(Command::Stats(args)) => commands::stats::run(context, &args),
+        Some(Command::Export(args)) => commands::export::run(context, &args),
+        Some(Command::Import(args)) => commands::import::run(context, &args),
+        Some(Command::Copy(args)) => commands::copy::run(context, &args),
+        Some(Command::Todo(args)) => commands::todo::run(context, &args),
+        Some(Command::Check(args)) => commands::check::run(context, &args),
+        Some(Command::Rename(args)) => commands::rename::run(context, &args),
+        Some(Command::Archive(args)) => commands::archive::run(context, &args),
+        Some(Command::Rm(args)) => commands::rm::run(context, &args),
+        Some(Command::Sync(args)) => commands::sync::run(context, &args),
+        Some(Command::Reindex(args)) => commands::reindex::run(context, &args),
+        Some(Command::Log(args)) => commands::log::run(context, &args),
+        Some(Command::Diff(args)) => commands::diff::run(context, &args),
+        Some(Command::Undo(args)) => commands::undo::run(context, &args),
+        Some(Command::Restore(args)) => commands::restore::run(context, &args),
+        Some(Command::Backup(args)) => commands::backup::run(context, &args),
+        Some(Command::RestoreBackup(args)) => commands::restore_backup::run(context, &args),
+        Some(Command::Prune(args)) => commands::prune::run(context, &args),
+        Some(Command::Forget(args)) => commands::forget::run(context, &args),
+        Some(Command::Demo(args)) => commands::demo::run(context, &args),
+        Some(Command::Completions(args)) => commands::completions::run(context, &args),
+        Some(Command::Man(args)) => commands::man::run(context, &args),
     }
 }

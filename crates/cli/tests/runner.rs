@@ -6,6 +6,7 @@ mod runner {
     mod changes;
     mod conformance;
     mod copy;
+    mod damage;
     mod database;
     mod database_crash;
     mod database_disk;
@@ -14,6 +15,7 @@ mod runner {
     #[cfg(target_os = "linux")]
     mod faults;
     mod history;
+    mod hostile;
     mod identity;
     #[cfg(unix)]
     mod index_heals;

@@ -139,6 +139,7 @@
 
 pub mod check;
 pub mod copy;
+pub mod difference;
 pub mod figures;
 pub mod find;
 pub mod history;

@@ -377,6 +377,8 @@ pub(crate) fn private_options() -> std::fs::OpenOptions {
     {
         use std::os::unix::fs::OpenOptionsExt;
         options.mode(0o600);
+        // A pipe of that name is refused, and not waited for.
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     }
     options
 }

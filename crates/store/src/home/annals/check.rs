@@ -17,7 +17,7 @@ use super::past::TOUCHED;
 use super::read::{View, listed, number};
 use super::scan::{EXAMINED, Examined, Table, Unreadable, examine};
 use super::{Annals, derived};
-use crate::check::{Problem, ProblemKind, check_session, plural, unreadable};
+use crate::check::{Problem, ProblemKind, arranged, check_session, plural, unreadable};
 use crate::figures::{Call, Figures};
 use crate::home::{Read, ReadError, SessionRecord, row_place};
 use crate::parallel;
@@ -63,6 +63,7 @@ impl Annals {
         let known: HashSet<SessionId> = records.iter().map(|record| record.id.clone()).collect();
         let check = |record: &SessionRecord| {
             let failed = |error: &dyn std::fmt::Display| Problem {
+                session: None,
                 kind: ProblemKind::Unreadable,
                 place: record.stored.place.clone(),
                 id: Some(record.id.to_string()),
@@ -76,16 +77,17 @@ impl Annals {
                     Err(error) => problems.push(failed(&error)),
                 }
             }
+            for problem in &mut problems {
+                problem.session = Some(record.id.clone());
+            }
             progress();
             problems
         };
         let checked: Vec<Vec<Problem>> =
             parallel::run_as(view.work(), || records.par_iter().map(check).collect());
         problems.extend(checked.into_iter().flatten());
-        problems.sort_by(|a, b| (a.kind, &a.place, &a.detail).cmp(&(b.kind, &b.place, &b.detail)));
         // A document that cannot be read is found by those who look for it and by those who come across it.
-        problems.dedup_by(|a, b| (a.kind, &a.place, &a.detail) == (b.kind, &b.place, &b.detail));
-        Ok(problems)
+        Ok(arranged(problems))
     }
 
     /// All sessions that can be read, and what kept others from it.
@@ -110,6 +112,7 @@ impl Annals {
                 Ok(record) => records.extend(record),
                 Err(ReadError::Unreadable(quarantined)) => problems.push(unreadable(quarantined)),
                 Err(error) => problems.push(Problem {
+                    session: None,
                     kind: ProblemKind::Unreadable,
                     place: format!("session[{id}]"),
                     id: Some(id.to_string()),
@@ -154,7 +157,13 @@ impl Annals {
             };
             let named = Named::of(connection, n);
             let place = format!("{} since revision {since}", named.place);
-            Ok(Some(Problem { kind: ProblemKind::Unreadable, place, id: named.session, detail: what }))
+            Ok(Some(Problem {
+                session: None,
+                kind: ProblemKind::Unreadable,
+                place,
+                id: named.session,
+                detail: what,
+            }))
         };
         let columns = format!("x.document, x.since, x.written, {EXAMINED}");
         let unreadable =
@@ -185,7 +194,7 @@ impl Annals {
                 Table::Past => "earlier states of it may be in a damaged page",
             };
             let (kind, detail) = (ProblemKind::Unreadable, detail.to_owned());
-            problems.push(Problem { kind, place: named.place, id: named.session, detail });
+            problems.push(Problem { session: None, kind, place: named.place, id: named.session, detail });
         }
         if index.wanted.len() > MOST_NAMED {
             let detail =
@@ -253,7 +262,7 @@ const REFERENCES: &[(&str, ProblemKind, &str, &str)] = &[
 ];
 
 fn damage(place: &str, detail: String) -> Problem {
-    Problem { kind: ProblemKind::Damaged, place: place.to_owned(), id: None, detail }
+    Problem { session: None, kind: ProblemKind::Damaged, place: place.to_owned(), id: None, detail }
 }
 
 /// What to say of revisions that are gone.
@@ -296,7 +305,7 @@ fn unlisted(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
         };
         let named = Named::of(connection, n);
         let kind = ProblemKind::DanglingRow;
-        problems.push(Problem { kind, place: named.place, id: named.session, detail });
+        problems.push(Problem { session: None, kind, place: named.place, id: named.session, detail });
     }
     Ok(problems)
 }
@@ -323,6 +332,7 @@ fn dangling(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
         *counts.entry((row.get(0)?, row.get(2)?)).or_default() += 1;
     }
     let problems = counts.into_iter().map(|((table, parent), n)| Problem {
+        session: None,
         kind: ProblemKind::DanglingRow,
         place: table,
         id: None,
@@ -340,7 +350,7 @@ fn counted(
 ) -> rusqlite::Result<Vec<Problem>> {
     let n: usize = connection.query_row(sql, [], |row| row.get(0))?;
     let detail = format!("{} {what}", plural(n, "row"));
-    let problem = Problem { kind, place: place.to_owned(), id: None, detail };
+    let problem = Problem { session: None, kind, place: place.to_owned(), id: None, detail };
     Ok(Some(problem).filter(|_| n > 0).into_iter().collect())
 }
 
@@ -417,7 +427,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
     let (n, kind, owner) = (number(0)?, number(1)?, number(3)?);
     let mut add = |kind: ProblemKind, detail: String| {
         let named = Named::of(connection, n);
-        looked.problems.push(Problem { kind, place: named.place, id: named.session, detail });
+        looked.problems.push(Problem { session: None, kind, place: named.place, id: named.session, detail });
     };
     let (mut is_clear, mut document) = (true, None);
     match examine(row, 7, None)? {
@@ -482,7 +492,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
     {
         let named = Named::of(connection, n);
         let kind = ProblemKind::Derived;
-        looked.problems.push(Problem { kind, place: named.place, id: named.session, detail });
+        looked.problems.push(Problem { session: None, kind, place: named.place, id: named.session, detail });
     }
     Ok(looked)
 }
@@ -579,7 +589,7 @@ fn orphaned(
             }
             _ => (ProblemKind::OrphanBeside, format!("{} of a session that is gone", plural(*n, "document"))),
         };
-        Problem { kind, place: named.place, id: named.session, detail }
+        Problem { session: None, kind, place: named.place, id: named.session, detail }
     });
     Ok(problems.collect())
 }
@@ -588,6 +598,7 @@ fn orphaned(
 fn numbers(connection: &Connection, record: &SessionRecord) -> rusqlite::Result<Vec<Problem>> {
     let Some(n) = number(connection, 0, Kind::Session, record.id.as_str())? else { return Ok(Vec::new()) };
     let problem = |detail: String| Problem {
+        session: None,
         kind: ProblemKind::Derived,
         place: record.stored.place.clone(),
         id: Some(record.id.to_string()),

@@ -539,7 +539,7 @@ impl Read for View<'_> {
             let bytes: i64 =
                 connection.query_row("SELECT coalesce(sum(size), 0) FROM document", [], |row| row.get(0))?;
             let (messages, parts) = (messages + count(Kind::Message)?.0, parts + count(Kind::Part)?.0);
-            Ok(Extent { messages, parts, bytes: bytes.unsigned_abs() })
+            Ok(Extent { messages, parts, bytes: bytes.unsigned_abs(), is_damaged: false })
         })
     }
 
@@ -909,6 +909,29 @@ fn quarantine(connection: &Connection, session: Option<&SessionId>) -> rusqlite:
         Ok(Quarantined { place, reason: Reason::Noted(reason), session })
     })?;
     rows.collect()
+}
+
+/// What could not be read because a home is damaged, with the path of the home.
+fn noted_damage(connection: &Connection) -> rusqlite::Result<Vec<(String, Quarantined)>> {
+    // The text that `Reason::Damaged` has; a store keeps reasons as text.
+    let mut statement = connection.prepare_cached(
+        "SELECT h.url, q.place, q.reason, q.session FROM quarantine q JOIN home h ON h.n = q.home \
+         WHERE q.reason LIKE 'the database is damaged there%' ORDER BY h.url, q.place",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let session = row.get::<_, Option<String>>(3)?.and_then(|session| SessionId::parse(&session).ok());
+        let quarantined = Quarantined { place: row.get(1)?, reason: Reason::Noted(row.get(2)?), session };
+        Ok((row.get(0)?, quarantined))
+    })?;
+    rows.collect()
+}
+
+impl Annals {
+    /// What of the homes could not be read when they were last looked at because they are damaged: the path of each home, and
+    /// the places in it.
+    pub fn noted_damage(&self) -> Result<Vec<(String, Quarantined)>, ReadError> {
+        self.read(noted_damage)
+    }
 }
 
 /// The index of documents leads to another document.

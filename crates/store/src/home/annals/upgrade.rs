@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::OpenAnnalsError;
 use super::backup::{BackupError, Draft};
+use super::derived::rederive_states;
 use super::file::{BeginError, StoreFile};
 use super::restore::unused;
 
@@ -55,6 +56,8 @@ fn run(connection: &Connection, steps: &[&str], latest: i64) -> rusqlite::Result
     for step in steps {
         connection.execute_batch(step)?;
     }
+    // Since schema 4 an answer that ended with tool calls is not the end of a turn.
+    rederive_states(connection)?;
     connection.execute("UPDATE meta SET value = ?1 WHERE name = 'schema'", [latest]).map(drop)
 }
 
@@ -179,6 +182,37 @@ mod tests {
         assert!(store.check(0, &|| {}).unwrap().is_empty());
         commit(&store, "b").unwrap();
         assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-4"]);
+    }
+
+    /// A store of before schema 4 took an answer that ended with tool calls for the end of a turn.
+    #[test]
+    fn states_of_sessions_are_told_by_the_new_rule() {
+        use annals_core::id::{MessageId, SessionId};
+
+        use crate::query::SessionQuery;
+        use crate::summary::{SessionState, summarize};
+
+        let (_directory, path) = store();
+        let session = SessionId::parse("ses_1").unwrap();
+        let document = |text: &str| Document::parse(text.into()).unwrap();
+        let mut turn = Transaction::new("a turn");
+        turn.insert(Key::Session(ProjectId::global(), session.clone()), document(r#"{"title":"x"}"#));
+        turn.insert(
+            Key::Message(session, MessageId::parse("msg_1").unwrap()),
+            document(r#"{"role":"assistant","finish":"tool-calls","time":{"created":1,"completed":2}}"#),
+        );
+        let opened = Annals::open(&path).unwrap();
+        opened.commit(turn).unwrap();
+        drop(opened);
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        connection.execute_batch("UPDATE message SET state = 1; UPDATE session SET state = 1").unwrap();
+        super::rederive_states(&connection).unwrap();
+        drop(connection);
+        let opened = Annals::open(&path).unwrap();
+        let records = opened.sessions(&SessionQuery::default()).unwrap().value;
+        let summaries = summarize(&opened, &records, &|| {}).unwrap().value;
+        assert_eq!(summaries[0].state, SessionState::Open);
+        assert_eq!(opened.check(10, &|| {}).unwrap().len(), 0);
     }
 
     #[test]

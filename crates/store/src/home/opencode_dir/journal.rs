@@ -56,6 +56,7 @@ impl Journal {
         let invalid = |what: String| {
             io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", files.absolute(JOURNAL)))
         };
+        // A pipe of this name would otherwise be waited for.
         let bytes = match files.bytes(JOURNAL) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(None),
