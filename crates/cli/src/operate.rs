@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use annals::home::Write;
 use annals::home::annals::Annals;
-use annals::model::id::SessionId;
 use annals::open;
-use annals::ops::{self, Kind, OperationError, Recovered, Report, Request};
+use annals::ops::{self, Kind, OperationError, Recovered, Report, Request, Written};
 use annals::scratch::Scratch;
 use annals::workspace::Workspace;
 
@@ -67,7 +66,7 @@ impl Context {
         &self,
         target: &Target,
         kind: Kind,
-        work: impl FnOnce(&dyn Write) -> (T, Vec<SessionId>),
+        work: impl FnOnce(&dyn Write) -> Written<T>,
     ) -> Result<(T, Report), CliError> {
         let homes = self.found_paths();
         let store = match &self.store.path {
@@ -77,7 +76,7 @@ impl Context {
         let Some(store) = store.map(|store| store.with_clock(now)) else {
             let home = target.open_or_create()?;
             self.warn("the store cannot be written to, so this cannot be undone");
-            return Ok((work(&*home).0, Report::default()));
+            return Ok((work(&*home).value, Report::default()));
         };
         let workspace = Workspace::new(&store, &homes);
         self.recover(&workspace);
@@ -87,7 +86,7 @@ impl Context {
                 // Another store of ours is no home whose changes are noted.
                 if open::is_annals(&open::path_of(url)?) {
                     let home = target.open_or_create()?;
-                    return Ok((work(&*home).0, Report { places: vec![url.clone()], ..Report::default() }));
+                    return Ok((work(&*home).value, Report { places: vec![url.clone()], ..Report::default() }));
                 }
                 Ok(ops::write(&workspace, self.request(kind), ops::Target::Home(url), work)?)
             }

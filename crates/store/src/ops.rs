@@ -25,7 +25,7 @@ pub use remove::{RemovalPlan, plan_removal, remove};
 pub use restore::{Restored, restore};
 pub use running::Running;
 pub use undo::{Undone, undo};
-pub use write::{Target, write};
+pub use write::{Target, Written, write};
 
 /// The kinds of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

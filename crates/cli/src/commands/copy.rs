@@ -7,7 +7,7 @@ use annals::copy::{Account, CopyError, CopyFailure, Options, Tally, copy, with_c
 use annals::home::opencode_db::Generation;
 use annals::home::{Read, Several, Write};
 use annals::open::{open_all, open_or_create, path_of};
-use annals::ops::{Kind, Report};
+use annals::ops::{Kind, Report, Written};
 use annals::project::IdentityRule;
 use annals::query::SessionQuery;
 use serde::Serialize;
@@ -157,8 +157,8 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
         drop(open_or_create(&args.to, generation)?);
         context.write_to(&context.target_of(&args.to)?, Kind::Copy, |to| {
             let (account, failure) = parts_of(copy(&from, to, sessions, &options, &|| progress.advance()));
-            let ids = account.copied.iter().map(|session| session.id.clone()).collect();
-            ((account, failure), ids)
+            let sessions = account.copied.iter().map(|session| session.id.clone()).collect();
+            Written { sessions, files: account.files.clone(), value: (account, failure) }
         })?
     };
     drop(progress);

@@ -7,7 +7,7 @@ use annals::import::{Existing, import, refile};
 use annals::model::Document;
 use annals::model::format::{ImportError, jsonl, opencode};
 use annals::model::id::ProjectId;
-use annals::ops::Kind;
+use annals::ops::{Kind, Written};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -93,7 +93,7 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
     let (account, report) = context.write_to(&target, Kind::Import, |home| {
         let account = import(home, imported, existing, context.clock.now);
         let sessions = account.as_ref().map(|account| account.sessions.clone()).unwrap_or_default();
-        (account, sessions)
+        Written { value: account, sessions, files: Vec::new() }
     })?;
     let account = account?;
     if context.json {

@@ -45,6 +45,10 @@ struct PrunedJson {
     bytes: u64,
     sessions: Vec<SessionJson>,
     pruned: bool,
+    #[serde(rename = "operationStates")]
+    operation_states: usize,
+    #[serde(rename = "operationBytes")]
+    operation_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -71,17 +75,17 @@ pub(crate) fn run(context: &Context, args: &PruneArgs) -> CommandResult {
     if !context.json {
         describe(context, &store, &plan);
     }
-    let is_done =
-        plan.states() > 0 && !args.dry_run && agreed(context, args.yes, "Give up these texts for good?")?;
+    let is_something = plan.states() > 0 || plan.operation_states > 0;
+    let is_done = is_something && !args.dry_run && agreed(context, args.yes, "Remove these texts for good?")?;
     let pruned = if is_done { store.prune(older_than, sessions, false)? } else { plan };
     if context.json {
         let mut output = context.plain_output();
         output.json(&to_json(&pruned, is_done))?;
         output.finish()?;
     } else if is_done {
-        context.note(&format!("gave up {}, {}", count(pruned.states(), "text"), bytes(pruned.bytes())));
+        context.note(&format!("removed {}, {}", count(pruned.states(), "text"), bytes(pruned.bytes())));
     } else {
-        context.note("nothing was given up");
+        context.note("nothing was removed");
     }
     Ok(Outcome::Done)
 }
@@ -97,6 +101,8 @@ fn to_json(pruned: &Pruned, is_done: bool) -> PrunedJson {
         bytes: pruned.bytes(),
         sessions: sessions.collect(),
         pruned: is_done,
+        operation_states: pruned.operation_states,
+        operation_bytes: pruned.operation_bytes,
     }
 }
 
@@ -120,4 +126,11 @@ fn describe(context: &Context, store: &Annals, plan: &Pruned) {
         context.note(&format!("… and {} more sessions", grouped(plan.sessions.len() - SHOWN)));
     }
     context.note(&format!("{} of the past, {}", count(plan.states(), "text"), bytes(plan.bytes())));
+    if plan.operation_states > 0 {
+        context.note(&format!(
+            "{} from before old operations, {}; without them those cannot be undone",
+            count(plan.operation_states, "file or row"),
+            bytes(plan.operation_bytes)
+        ));
+    }
 }

@@ -73,6 +73,44 @@ pub trait Undo: Write {
     fn as_write(&self) -> &dyn Write;
 }
 
+/// The place of files that an operation made beside homes, by their whole paths.
+pub(crate) const FILES: &str = "files";
+
+/// Files by their whole paths, as what can be put back.
+pub(crate) mod files {
+    use std::io;
+    use std::path::Path;
+
+    use super::{Exchange, hash_of};
+    use crate::home::{CommitError, ConflictKind};
+
+    /// What is in files now.
+    pub(crate) fn stored(places: &[&str]) -> Vec<Option<Vec<u8>>> {
+        places.iter().map(|place| std::fs::read(place).ok()).collect()
+    }
+
+    /// Makes files what they were, provided each is as expected.
+    pub(crate) fn exchange(pieces: &[Exchange]) -> Result<(), CommitError> {
+        for piece in pieces {
+            let current = std::fs::read(&piece.place).ok();
+            if hash_of(current.as_ref()) != piece.expected {
+                let (place, session) = (piece.place.clone(), None);
+                return Err(CommitError::Altered { place, session, what: ConflictKind::Changed });
+            }
+            let path = Path::new(&piece.place);
+            let done = match &piece.bytes {
+                Some(bytes) => std::fs::write(path, bytes),
+                None => match std::fs::remove_file(path) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                    removed => removed,
+                },
+            };
+            done.map_err(|source| CommitError::Failed { path: piece.place.clone(), source })?;
+        }
+        Ok(())
+    }
+}
+
 /// The hash of bytes that may not be there.
 pub(crate) fn hash_of(bytes: Option<&Vec<u8>>) -> Option<ContentHash> {
     bytes.map(|bytes| ContentHash::of(bytes))

@@ -8,7 +8,7 @@ use super::running::{Extent, look};
 use super::{Kind, Operation, OperationError, State};
 use crate::home::annals::Annals;
 use crate::home::annals::operations::{Before, NotedPiece, Step};
-use crate::home::pieces::{Exchange, Undo, hash_of};
+use crate::home::pieces::{Exchange, FILES, files, hash_of};
 use crate::open;
 use crate::sync::Reason;
 use crate::workspace::Workspace;
@@ -101,9 +101,15 @@ fn numbers(steps: &[Found], wanted: Progress) -> Vec<i64> {
 
 /// Compares what is in a home with what was before and what was to be.
 fn progress(step: &Step, pieces: &[NotedPiece]) -> Progress {
-    let Ok(home) = open::open_undoable(&step.place) else { return Progress::Unclear };
     let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
-    let Ok(stored) = home.stored(&places) else { return Progress::Unclear };
+    let stored = match &step.place[..] {
+        FILES => files::stored(&places),
+        place => {
+            let Ok(home) = open::open_undoable(place) else { return Progress::Unclear };
+            let Ok(stored) = home.stored(&places) else { return Progress::Unclear };
+            stored
+        }
+    };
     let hashes: Vec<_> = stored.iter().map(|bytes| hash_of(bytes.as_ref())).collect();
     let is_all = |expected: &dyn Fn(&NotedPiece) -> Option<annals_core::ContentHash>| {
         pieces.iter().zip(&hashes).all(|(piece, hash)| expected(piece) == *hash)
@@ -118,7 +124,6 @@ fn progress(step: &Step, pieces: &[NotedPiece]) -> Progress {
 /// Puts back what was there before the commits that were made.
 fn put_back(steps: &[Found]) -> Result<(), OperationError> {
     for (step, pieces, _) in steps.iter().rev().filter(|(_, _, progress)| *progress == Progress::Made) {
-        let home: Box<dyn Undo> = open::open_undoable(&step.place)?;
         let pieces = pieces.iter().map(|piece| Exchange {
             place: piece.place.clone(),
             session: piece.session.clone(),
@@ -128,8 +133,12 @@ fn put_back(steps: &[Found]) -> Result<(), OperationError> {
                 Before::Nothing | Before::NotKept => None,
             },
         });
-        home.exchange(&pieces.collect::<Vec<_>>())
-            .map_err(|source| OperationError::Commit { place: step.place.clone(), source })?;
+        let pieces: Vec<Exchange> = pieces.collect();
+        let exchanged = match &step.place[..] {
+            FILES => files::exchange(&pieces),
+            place => open::open_undoable(place)?.exchange(&pieces),
+        };
+        exchanged.map_err(|source| OperationError::Commit { place: step.place.clone(), source })?;
     }
     Ok(())
 }

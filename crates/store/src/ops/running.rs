@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use annals_core::Transaction;
@@ -11,7 +11,7 @@ use annals_core::id::SessionId;
 use super::{OperationError, Report, Request, State};
 use crate::home::annals::Annals;
 use crate::home::annals::operations::Before;
-use crate::home::pieces::{Exchange, Noter, Undo, hash_of};
+use crate::home::pieces::{Exchange, FILES, Noter, Piece, Undo, files, hash_of};
 use crate::home::{CommitError, Receipt, Write};
 use crate::open;
 use crate::sync::source::Source;
@@ -99,6 +99,26 @@ impl<'w> Running<'w> {
         self.committed(url, exchanged)
     }
 
+    /// Puts back files that were made beside homes.
+    pub(crate) fn exchange_files(&mut self, pieces: &[Exchange]) -> Result<(), OperationError> {
+        let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
+        let noted: Vec<Piece> = pieces
+            .iter()
+            .zip(files::stored(&places))
+            .map(|(piece, before)| Piece {
+                place: piece.place.clone(),
+                session: None,
+                before,
+                after: piece.bytes.clone(),
+            })
+            .collect();
+        {
+            let mut number = self.noting.number.lock().unwrap_or_else(PoisonError::into_inner);
+            *number = Some(self.noting.store.note_step(*number, &self.request, FILES, &noted)?);
+        }
+        files::exchange(pieces).map_err(|source| self.give_up(FILES, source))
+    }
+
     fn committed<T>(&mut self, url: &str, committed: Result<T, CommitError>) -> Result<T, OperationError> {
         match committed {
             Ok(done) => {
@@ -144,10 +164,16 @@ impl<'w> Running<'w> {
     fn take_back(&self, operation: i64) -> Result<(), OperationError> {
         let store = &self.noting.store;
         for step in store.steps(operation, true)?.into_iter().rev() {
-            let home = open::open_undoable(&step.place)?;
             let pieces = store.noted_pieces(operation, step.n)?;
             let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
-            let stored = home.stored(&places)?;
+            let home = match &step.place[..] {
+                FILES => None,
+                place => Some(open::open_undoable(place)?),
+            };
+            let stored = match &home {
+                Some(home) => home.stored(&places)?,
+                None => files::stored(&places),
+            };
             // The commit that was refused has changed nothing.
             if pieces.iter().zip(&stored).all(|(piece, stored)| hash_of(stored.as_ref()) == piece.before_hash)
             {
@@ -162,8 +188,26 @@ impl<'w> Running<'w> {
                     Before::Nothing | Before::NotKept => None,
                 },
             });
-            home.exchange(&pieces.collect::<Vec<_>>())
-                .map_err(|source| OperationError::Commit { place: step.place.clone(), source })?;
+            let pieces: Vec<Exchange> = pieces.collect();
+            let exchanged = match home {
+                Some(home) => home.exchange(&pieces),
+                None => files::exchange(&pieces),
+            };
+            exchanged.map_err(|source| OperationError::Commit { place: step.place.clone(), source })?;
+        }
+        Ok(())
+    }
+
+    /// Notes files that were made beside homes, long tool output for instance, so that an undo removes them again.
+    pub fn note_files(&self, files: &[PathBuf]) -> Result<(), OperationError> {
+        let made = |path: &PathBuf| {
+            let after = Some(std::fs::read(path).ok()?);
+            Some(Piece { place: path.to_str()?.to_owned(), session: None, before: None, after })
+        };
+        let pieces: Vec<Piece> = files.iter().filter_map(made).collect();
+        if !pieces.is_empty() {
+            let mut number = self.noting.number.lock().unwrap_or_else(PoisonError::into_inner);
+            *number = Some(self.noting.store.note_step(*number, &self.request, FILES, &pieces)?);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::{Kind, Operation, OperationError, OperationQuery, Report, Request, St
 use crate::history;
 use crate::home::annals::Annals;
 use crate::home::annals::operations::{Before, NotedPiece};
-use crate::home::pieces::{Exchange, Undo, hash_of};
+use crate::home::pieces::{Exchange, FILES, Undo, files, hash_of};
 use crate::open;
 use crate::workspace::Workspace;
 
@@ -22,11 +22,21 @@ pub struct Undone {
     pub report: Report,
 }
 
-/// One home, and what becomes of it.
+/// One home, and what becomes of it. Files that were made beside homes have none.
 struct Target {
     url: String,
-    home: Box<dyn Undo>,
+    home: Option<Box<dyn Undo>>,
     pieces: Vec<Exchange>,
+}
+
+impl Target {
+    fn stored(&self) -> Result<Vec<Option<Vec<u8>>>, OperationError> {
+        let places: Vec<&str> = self.pieces.iter().map(|piece| piece.place.as_str()).collect();
+        Ok(match &self.home {
+            Some(home) => home.stored(&places)?,
+            None => files::stored(&places),
+        })
+    }
 }
 
 /// Takes an operation back: the one with a number, or else the last one that was not taken back yet. With `only`, just what it did to
@@ -45,10 +55,15 @@ pub fn undo(
     verify(&operation, &targets)?;
     let revisions = if only.is_none() { store.own_revisions(operation.number)? } else { Vec::new() };
     for target in &mut targets {
-        running.note_commits(&mut *target.home, &target.url);
+        if let Some(home) = &mut target.home {
+            running.note_commits(&mut **home, &target.url);
+        }
     }
     for target in &targets {
-        running.exchange(&*target.home, &target.url, &target.pieces)?;
+        match &target.home {
+            Some(home) => running.exchange(&**home, &target.url, &target.pieces)?,
+            None => running.exchange_files(&target.pieces)?,
+        }
     }
     for revision in revisions {
         let transaction = history::undo(store, store, revision)?;
@@ -105,7 +120,10 @@ fn targets(
         let place = match targets.iter().position(|target| target.url == step.place) {
             Some(place) => place,
             None => {
-                let home = open::open_undoable(&step.place)?;
+                let home = match &step.place[..] {
+                    FILES => None,
+                    place => Some(open::open_undoable(place)?),
+                };
                 targets.push(Target { url: step.place.clone(), home, pieces: Vec::new() });
                 targets.len() - 1
             }
@@ -138,8 +156,7 @@ fn verify(operation: &Operation, targets: &[Target]) -> Result<(), OperationErro
     let mut altered: Option<(String, String, Option<SessionId>)> = None;
     let mut touched: BTreeSet<String> = BTreeSet::new();
     for target in targets {
-        let places: Vec<&str> = target.pieces.iter().map(|piece| piece.place.as_str()).collect();
-        for (piece, stored) in target.pieces.iter().zip(target.home.stored(&places)?) {
+        for (piece, stored) in target.pieces.iter().zip(target.stored()?) {
             if hash_of(stored.as_ref()) == piece.expected {
                 continue;
             }

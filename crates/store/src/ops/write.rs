@@ -1,5 +1,7 @@
 //! Operations that bring sessions into one home: `import`, `copy`.
 
+use std::path::PathBuf;
+
 use annals_core::id::SessionId;
 
 use super::running::Running;
@@ -18,25 +20,36 @@ pub enum Target<'t> {
     Store,
 }
 
-/// Has something write sessions to a home or to the store, as one operation. `work` gets the target, and says which sessions it was
-/// about; every transaction that it commits is part of the operation, also if it fails later.
+/// What somebody did who wrote sessions.
+#[derive(Debug)]
+pub struct Written<T> {
+    /// What there is to tell.
+    pub value: T,
+    /// The sessions it was about.
+    pub sessions: Vec<SessionId>,
+    /// Files that were made beside the home.
+    pub files: Vec<PathBuf>,
+}
+
+/// Has something write sessions to a home or to the store, as one operation. `work` gets the target; every transaction that it commits is
+/// part of the operation, also if it fails later.
 pub fn write<T>(
     workspace: &Workspace<'_>,
     request: Request,
     target: Target<'_>,
-    work: impl FnOnce(&dyn Write) -> (T, Vec<SessionId>),
+    work: impl FnOnce(&dyn Write) -> Written<T>,
 ) -> Result<(T, Report), OperationError> {
     let mut running = Running::begin(workspace, request)?;
-    let (done, sessions) = match target {
+    let written = match target {
         Target::Home(url) => {
             let mut home = open::open_undoable(url)?;
             let name = open::canonical(&open::path_of(url)?).display().to_string();
             running.note_commits(&mut *home, &name);
-            let done = work(home.as_write());
+            let written = work(home.as_write());
             if running.number().is_some() {
                 running.reached(&name);
             }
-            done
+            written
         }
         Target::Store => {
             let operation = running.begin_now()?;
@@ -46,6 +59,7 @@ pub fn write<T>(
             work(&store)
         }
     };
-    let report = running.finish(&sessions)?;
-    Ok((done, report))
+    running.note_files(&written.files)?;
+    let report = running.finish(&written.sessions)?;
+    Ok((written.value, report))
 }

@@ -282,7 +282,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Operation> {
 /// Adds to an operation where it went and what it was about.
 fn complete(connection: &Connection, mut operation: Operation) -> rusqlite::Result<Operation> {
     let mut places = connection.prepare_cached(
-        "SELECT place FROM operation_step WHERE operation = ?1 AND state = 1 GROUP BY place ORDER BY min(n)",
+        "SELECT place FROM operation_step WHERE operation = ?1 AND state = 1 AND place <> 'files' GROUP BY place ORDER BY min(n)",
     )?;
     operation.places =
         places.query_map([operation.number], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
@@ -367,21 +367,31 @@ pub(super) fn forget(connection: &Connection, session: &SessionId, words: &str) 
     Ok(())
 }
 
-/// Drops what was before operations that are older than a time. Gives how many pieces and bytes that were.
+/// Drops what was before operations that are older than a time, of some sessions or of all. Gives how many pieces and bytes that were.
 pub(super) fn prune(
     connection: &Connection,
     older_than: Millis,
+    sessions: Option<&[SessionId]>,
     is_counting: bool,
 ) -> rusqlite::Result<(usize, u64)> {
-    let condition = "form >= 0 AND operation IN (SELECT n FROM operation WHERE time < ?1)";
-    let (pieces, bytes): (usize, i64) = connection.query_row(
-        &format!("SELECT count(*), coalesce(sum(length(before)), 0) FROM operation_piece WHERE {condition}"),
-        [older_than],
-        |row| Ok((row.get(0)?, row.get(1)?)),
-    )?;
-    if !is_counting {
-        let sql = format!("UPDATE operation_piece SET form = -1, before = NULL WHERE {condition}");
-        connection.execute(&sql, [older_than])?;
+    const OLD: &str = "form >= 0 AND operation IN (SELECT n FROM operation WHERE time < ?1) AND (?2 IS NULL OR session = ?2)";
+    let wanted: Vec<Option<&str>> = match sessions {
+        Some(sessions) => sessions.iter().map(|session| Some(session.as_str())).collect(),
+        None => vec![None],
+    };
+    let (mut n_pieces, mut n_bytes) = (0, 0);
+    for session in wanted {
+        let (pieces, bytes): (usize, i64) = connection.query_row(
+            &format!("SELECT count(*), coalesce(sum(octet_length(before)), 0) FROM operation_piece WHERE {OLD}"),
+            (older_than, session),
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        n_pieces += pieces;
+        n_bytes += bytes.unsigned_abs();
+        if !is_counting {
+            let sql = format!("UPDATE operation_piece SET form = -1, before = NULL WHERE {OLD}");
+            connection.execute(&sql, (older_than, session))?;
+        }
     }
-    Ok((pieces, bytes.unsigned_abs()))
+    Ok((n_pieces, n_bytes))
 }

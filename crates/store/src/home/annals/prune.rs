@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use super::Annals;
 use super::codec;
 use super::kind::Kind;
+use super::operations;
 use super::read::number;
 use crate::home::CommitError;
 
@@ -20,6 +21,10 @@ const PAGES: usize = 1000;
 pub struct Pruned {
     /// By session, the largest first.
     pub sessions: Vec<PrunedSession>,
+    /// What was there before old operations: how many files and rows. Without it, those operations cannot be undone.
+    pub operation_states: usize,
+    /// How many bytes that took.
+    pub operation_bytes: u64,
 }
 
 /// What was pruned of a session.
@@ -63,7 +68,7 @@ impl Annals {
         let writing = self.write()?;
         let pruned = prune(&writing, older_than, sessions, Doing::Removing).map_err(failed)?;
         self.finish(writing)?;
-        if pruned.states() > 0 {
+        if pruned.states() > 0 || pruned.operation_states > 0 {
             self.give_back();
         }
         Ok(pruned)
@@ -126,6 +131,8 @@ fn prune(
         }
     }
     pruned.sessions.sort_by_key(|session| std::cmp::Reverse(session.bytes));
+    (pruned.operation_states, pruned.operation_bytes) =
+        operations::prune(connection, older_than, sessions, doing == Doing::Counting)?;
     Ok(pruned)
 }
 
