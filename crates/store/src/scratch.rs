@@ -15,6 +15,7 @@ const PREFIX: &str = ".annals-draft-";
 /// What every name of annals that is not the store's own begins with: earlier versions left off `draft-`.
 const ANY_PREFIX: &str = ".annals-";
 /// Files that annals puts into such a directory. One that holds anything else is somebody else's, whatever its name.
+#[cfg(unix)]
 const CONTENTS: [&str; 12] = [
     "annals.db",
     "annals.db-wal",
