@@ -144,7 +144,7 @@ impl Context {
             sources.extend(open_sources(url)?);
         }
         let failed = |error: std::io::Error| CliError::new(format!("cannot make a directory: {error}"));
-        let directory = Scratch::temporary().map_err(failed)?;
+        let directory = Scratch::new_in(&std::env::temp_dir()).map_err(failed)?;
         let path = directory.path().join("annals.db");
         self.note_verbose(&format!("searching through a passing store, {}", path.display()));
         let annals = Annals::open_or_create(&path)?.with_clock(now);

@@ -15,6 +15,7 @@ const PREFIX: &str = ".annals-draft-";
 /// What every name of annals that is not the store's own begins with: earlier versions left off `draft-`.
 const ANY_PREFIX: &str = ".annals-";
 /// Files that annals puts into such a directory. One that holds anything else is somebody else's, whatever its name.
+#[cfg(unix)]
 const CONTENTS: [&str; 12] = [
     "annals.db",
     "annals.db-wal",
@@ -41,15 +42,13 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a directory in the system's directory for temporary files. Abandoned ones there are removed first.
-    pub fn temporary() -> io::Result<Scratch> {
-        let parent = std::env::temp_dir();
-        sweep(&parent);
-        Scratch::beneath(&parent)
+    /// Makes a directory in another one. Abandoned ones there are removed first.
+    pub fn new_in(parent: &Path) -> io::Result<Scratch> {
+        sweep(parent);
+        Scratch::make_in(parent)
     }
 
-    /// Makes a directory in another one.
-    pub(crate) fn beneath(parent: &Path) -> io::Result<Scratch> {
+    fn make_in(parent: &Path) -> io::Result<Scratch> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX).rand_bytes(10);
         #[cfg(unix)]
@@ -195,7 +194,7 @@ mod tests {
     fn only_what_nobody_holds_any_more_is_removed() {
         let parent = tempfile::tempdir().unwrap();
         let at = |name: &str| parent.path().join(name);
-        let live = Scratch::beneath(parent.path()).unwrap();
+        let live = Scratch::make_in(parent.path()).unwrap();
         std::fs::write(live.path().join("annals.db"), "live").unwrap();
         for name in [".annals-draft-dead", ".annals-draft-empty", ".annals-draft-mine", ".annals-config"] {
             std::fs::create_dir(at(name)).unwrap();
@@ -230,7 +229,7 @@ mod tests {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for _ in 0..300 {
-                        let made = Scratch::beneath(parent.path()).unwrap();
+                        let made = Scratch::make_in(parent.path()).unwrap();
                         std::fs::write(made.path().join("annals.db"), "x").unwrap();
                         std::thread::yield_now();
                         assert!(made.path().join("annals.db").exists());

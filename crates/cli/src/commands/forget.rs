@@ -1,7 +1,9 @@
 //! `annals forget`
 
 use annals::history::{History, LogQuery};
+use annals::home::Read;
 use annals::home::annals::{Annals, Forgotten};
+use annals::model::id::SessionId;
 use annals::ops::{Kind, Request};
 use annals::remove;
 use annals::sync::Stage;
@@ -52,7 +54,15 @@ pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
     let store = context.open_store(Stage::Messages, "forgets nothing")?.annals;
     // Every name is looked up before anything is erased.
     let mut wanted: Vec<Known> = Vec::new();
+    let mut again: Vec<SessionId> = Vec::new();
     for name in &args.sessions {
+        if let Ok(id) = SessionId::parse(name)
+            && store.is_forgotten(&id)?
+            && store.session(&id)?.is_none()
+        {
+            again.push(id);
+            continue;
+        }
         let known = known_session(context, &store, name)?;
         if args.children && known.deleted_after.is_none() {
             let family = remove::plan(&store, known.record)?.sessions;
@@ -69,6 +79,9 @@ pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
     wanted.retain(|known| seen.insert(known.id.clone()));
     if !context.json {
         let mut n_revisions = 0;
+        for id in &again {
+            context.note(&format!("{id} was forgotten before; what is left of it, if anything, is erased"));
+        }
         for known in &wanted {
             context.note(&format!("{}  {}", known.id, known.title()));
             n_revisions +=
@@ -84,20 +97,27 @@ pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
         context.note("nothing was erased");
         return Ok(Outcome::Done);
     }
-    let ids: Vec<_> = wanted.iter().map(|known| known.id.clone()).collect();
+    let mut ids: Vec<_> = wanted.iter().map(|known| known.id.clone()).collect();
+    ids.extend(again);
     let forgotten = store.forget_all(&ids)?;
     // The command names what is to be forgotten, so its words are not kept.
     let request =
         Request { words: format!("forget {}", count(ids.len(), "session")), ..context.request(Kind::Forget) };
     store.note_forget(&request)?;
-    report(context, &store, &wanted, &forgotten)
+    report(context, &store, &ids, &wanted, &forgotten)
 }
 
-fn report(context: &Context, store: &Annals, wanted: &[Known], forgotten: &Forgotten) -> CommandResult {
+fn report(
+    context: &Context,
+    store: &Annals,
+    ids: &[SessionId],
+    wanted: &[Known],
+    forgotten: &Forgotten,
+) -> CommandResult {
     if context.json {
         let mut output = context.plain_output();
         output.json(&ForgottenJson {
-            sessions: wanted.iter().map(|known| known.id.to_string()).collect(),
+            sessions: ids.iter().map(ToString::to_string).collect(),
             documents: forgotten.n_documents,
             states: forgotten.n_states,
             revisions: forgotten.n_revisions,
@@ -109,7 +129,7 @@ fn report(context: &Context, store: &Annals, wanted: &[Known], forgotten: &Forgo
     } else {
         context.note(&format!(
             "forgot {}: {} and {}",
-            count(wanted.len(), "session"),
+            count(ids.len(), "session"),
             count(forgotten.n_documents, "document"),
             count(forgotten.n_states, "earlier state")
         ));
@@ -123,6 +143,10 @@ fn report(context: &Context, store: &Annals, wanted: &[Known], forgotten: &Forgo
         context.warn(&format!(
             "remains may be left in unused parts of the file, which could not be written anew: {why}"
         ));
+        outcome = Outcome::WithProblems;
+    }
+    if let Some(why) = &forgotten.index_left {
+        context.warn(&format!("the text index may hold them still: {why} (`annals reindex` makes it anew)"));
         outcome = Outcome::WithProblems;
     }
     if !forgotten.log_emptied {

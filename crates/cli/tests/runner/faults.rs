@@ -335,19 +335,16 @@ fn meet(
     }
     if scenario.name == "forget" {
         if !is_acknowledged {
+            // Said again, it is done to the end.
             let (again, said, _) =
                 place.disturbed(scenario.command, Fault { calls: "", at: 0, kind: "none" });
-            // Known by its id no longer, or erased now.
-            if again != Some(0) && !said.contains("there is no session") && !said.contains("no session") {
+            if again != Some(0) {
                 return Err(format!("exit {code:?}, again {again:?}: {said}"));
             }
         }
-        let files = annals_testkit::files_below(&place.store());
-        for file in files {
+        for file in annals_testkit::files_below(&place.store()) {
             let bytes = std::fs::read(&file).unwrap_or_default();
-            let is_in = bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
-            // A command that was cut short after the session was gone could not empty the log.
-            if is_in && is_acknowledged {
+            if bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()) {
                 return Err(format!("exit {code:?}: {} holds the secret", file.display()));
             }
         }

@@ -156,7 +156,7 @@ impl OpencodeDb {
         crate::platform::create_private_directory(directory).map_err(&refused)?;
         // Made under another name and moved when it is complete: whoever finds a database finds all its tables, also
         // after a crash. A log would be left behind by the move, so this is the one time it is emptied.
-        let draft = Scratch::beneath(directory).map_err(&refused)?;
+        let draft = Scratch::new_in(directory).map_err(&refused)?;
         let made = draft.path().join("opencode.db");
         let created = sqlite::create(&made).and_then(|connection| {
             schema::create(&connection, generation)?;

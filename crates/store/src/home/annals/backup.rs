@@ -10,7 +10,7 @@ use super::file::{self, connect};
 use super::scan::{EXAMINED, Examined, Table, examine};
 use super::{Annals, SCHEMA, shape};
 use crate::platform;
-use crate::scratch::{self, Scratch};
+use crate::scratch::Scratch;
 use crate::sqlite::{self, Connections, Tolerance};
 
 /// So many pages are copied between two calls of `progress`.
@@ -206,8 +206,7 @@ impl Draft {
     pub(super) fn beside(target: &Path) -> Result<Draft, BackupError> {
         let parent = parent_of(target);
         let refused = |error: io::Error| BackupError::io(&parent, error);
-        scratch::sweep(&parent);
-        let directory = Scratch::beneath(&parent).map_err(refused)?;
+        let directory = Scratch::new_in(&parent).map_err(refused)?;
         let draft = Draft { directory, parent: parent.clone() };
         platform::create_private_file(&draft.path()).map_err(refused)?;
         Ok(draft)

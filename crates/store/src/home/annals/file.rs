@@ -109,8 +109,7 @@ impl StoreFile {
         // Made under another name and moved when complete, so that whoever finds a store finds all its tables. Errors do
         // not tell that name.
         let unnamed = |error: io::Error| refused(io::Error::from(error.kind()));
-        scratch::sweep(directory);
-        let draft = Scratch::beneath(directory).map_err(unnamed)?;
+        let draft = Scratch::new_in(directory).map_err(unnamed)?;
         let made = draft.path().join("annals.db");
         platform::create_private_file(&made).map_err(refused)?;
         let filled = connect(&made, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|connection| {

@@ -12,7 +12,7 @@ use super::codec::Hash;
 use super::kind::Kind;
 use super::prune::documents_of_session;
 use super::read::number;
-use crate::home::CommitError;
+use crate::home::{CommitError, ReadError};
 use crate::scratch;
 
 /// How long readers are waited for until the log can be emptied.
@@ -65,6 +65,11 @@ impl Annals {
     /// of them. So it takes as long as the store is large, and as much room on the disk again.
     pub fn forget(&self, session: &SessionId) -> Result<Forgotten, ForgetError> {
         self.forget_all(std::slice::from_ref(session))
+    }
+
+    /// Whether a session was forgotten. To forget it again erases what is left of it, should the first time have been cut short.
+    pub fn is_forgotten(&self, session: &SessionId) -> Result<bool, ReadError> {
+        self.read(|connection| is_forgotten(connection, session))
     }
 
     /// Removes several sessions for good. The file is written anew only once.
@@ -141,7 +146,12 @@ impl Annals {
     }
 }
 
-/// Removes a session. False if nothing is known of it.
+fn is_forgotten(connection: &Connection, session: &SessionId) -> rusqlite::Result<bool> {
+    let hash = Hash::of(session.as_str().as_bytes());
+    connection.prepare_cached("SELECT 1 FROM forgotten WHERE hash = ?1")?.exists([hash])
+}
+
+/// Removes a session. False if nothing is known of it, not even that it was forgotten before.
 fn remove(connection: &Connection, session: &SessionId, forgotten: &mut Forgotten) -> rusqlite::Result<bool> {
     let id = session.as_str();
     // Some of what could not be read is not known to belong to a session, but its place tells.
@@ -151,7 +161,8 @@ fn remove(connection: &Connection, session: &SessionId, forgotten: &mut Forgotte
     )?;
     let n = number(connection, 0, Kind::Session, id)?;
     if n.is_none() && n_quarantined == 0 {
-        return Ok(false);
+        // A process that was killed meanwhile has not erased what unused parts of the file hold. That is done now.
+        return is_forgotten(connection, session);
     }
     if let Some(n) = n {
         remove_documents(connection, n, forgotten)?;
