@@ -364,7 +364,7 @@ impl Copier<'_> {
                 self.account.tool_outputs_left += 1;
                 continue;
             };
-            match self.write_file(NewFile { path: &directory.join(name), content: Content::Of(file) }) {
+            match self.write_file(&NewFile { path: &directory.join(name), content: Content::Of(file) }) {
                 Ok(true) => self.account.tool_outputs += 1,
                 Ok(false) => {}
                 Err(_) => self.account.tool_outputs_left += 1,
@@ -373,7 +373,7 @@ impl Copier<'_> {
     }
 
     /// Writes a file that is no document, and lists it. `false` if there was one already.
-    fn write_file(&mut self, file: NewFile<'_>) -> std::io::Result<bool> {
+    fn write_file(&mut self, file: &NewFile<'_>) -> std::io::Result<bool> {
         if file.path.exists() {
             return Ok(false);
         }
@@ -545,7 +545,7 @@ impl Copier<'_> {
             return;
         }
         let file = NewFile { path: &ids.cache, content: Content::Text(id.as_str()) };
-        if self.write_file(file).is_ok_and(|is_written| is_written) {
+        if self.write_file(&file).is_ok_and(|is_written| is_written) {
             self.account.cached_ids.push(ids.cache.clone());
         }
     }

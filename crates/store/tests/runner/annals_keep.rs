@@ -1039,3 +1039,19 @@ fn fill(path: &Path) -> Vec<(&'static str, String)> {
     assert_in_order(&store);
     said
 }
+
+#[test]
+fn a_backup_with_a_view_in_place_of_a_table_is_not_restored() {
+    let (directory, store) = empty_store();
+    add_session(&store, "Kept");
+    let backup = directory.path().join("backup.db");
+    store.backup(&backup, &no_progress).unwrap();
+    sql(
+        &backup,
+        "ALTER TABLE session RENAME TO hidden; CREATE VIEW session AS SELECT * FROM hidden; \
+         PRAGMA wal_checkpoint(TRUNCATE)",
+    );
+    let error = restore_backup(&backup, store.path(), NOW).unwrap_err().to_string();
+    assert!(error.contains("it has a view session, which no store has"), "{error}");
+    assert_eq!(titles(&store), ["Kept"]);
+}

@@ -334,6 +334,12 @@ fn verify(connection: &Connection) -> rusqlite::Result<Result<(usize, usize), Fl
     if found != "ok" {
         return Ok(Err(Flaw::Damaged(found)));
     }
+    // No store has any; in the place of a table one would make every later command fail.
+    let sql = "SELECT type || ' ' || name FROM sqlite_schema WHERE type IN ('view', 'trigger')";
+    let foreign: Option<String> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
+    if let Some(foreign) = foreign {
+        return Ok(Err(Flaw::Damaged(format!("it has a {foreign}, which no store has"))));
+    }
     let dangling = connection.prepare("PRAGMA foreign_key_check")?.exists([])?;
     let endless = "SELECT 1 FROM past WHERE written NOTNULL AND written NOT IN (SELECT n FROM revision)";
     if dangling || connection.prepare(endless)?.exists([])? {
