@@ -21,6 +21,7 @@ mod runner {
     mod screens;
     mod search;
     mod store;
+    mod walk;
 }
 
 /// A file that no `mod` line names would be tests that never run.
