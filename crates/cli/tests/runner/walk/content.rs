@@ -17,6 +17,8 @@ pub(super) struct Session {
     /// Parts by message and id. Parts of messages that do not exist are not here.
     pub(super) parts: BTreeMap<(String, String), Value>,
     pub(super) todos: Option<Value>,
+    /// Parts that a directory still has of messages that were deleted. They are shown nowhere, but a search may find them.
+    pub(super) orphans: Vec<Value>,
 }
 
 /// Money and tokens of a session.
@@ -65,13 +67,15 @@ impl Session {
         serde_json::json!({"info": self.info.clone(), "messages": messages.collect::<Vec<_>>()})
     }
 
-    /// The words of the title and of every text, for the search.
-    pub(super) fn words(&self) -> BTreeSet<String> {
-        let texts = self.parts.values().filter(|part| {
-            matches!(part["type"].as_str(), Some("text" | "reasoning"))
-        });
-        let texts = texts.filter_map(|part| part["text"].as_str()).chain([self.title()]);
-        texts.flat_map(str::split_whitespace).map(str::to_owned).collect()
+    /// Whether a word is in the title or in a text.
+    pub(super) fn says(&self, word: &str) -> bool {
+        let texts = self.parts.values().filter_map(|part| part["text"].as_str());
+        texts.chain([self.title()]).any(|text| has_word(text, word))
+    }
+
+    /// Whether a word is in a part without a message.
+    pub(super) fn said(&self, word: &str) -> bool {
+        self.orphans.iter().filter_map(|part| part["text"].as_str()).any(|text| has_word(text, word))
     }
 
     /// What the answers took.
@@ -117,6 +121,10 @@ impl Usage {
         let number = |value: &Value| value.as_f64().unwrap_or_default();
         Usage { cost: number(&value["cost"]), tokens: tokens(&value["tokens"]).map(number) }
     }
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    text.split_whitespace().any(|other| other == word)
 }
 
 fn tokens(value: &Value) -> [&Value; 5] {

@@ -112,6 +112,18 @@ fn read_directory(storage: &Path) -> Content {
             content.insert(id, session);
         }
     }
+    let is_known = |message: &str| content.values().any(|session| session.messages.contains_key(message));
+    let orphaned: Vec<String> =
+        names(&storage.join("part")).into_iter().filter(|message| !is_known(message)).collect();
+    for message in orphaned {
+        let directory = storage.join("part").join(message);
+        for part in names(&directory) {
+            let part = parse(&directory.join(format!("{part}.json"))).unwrap();
+            if let Some(session) = part["sessionID"].as_str().and_then(|id| content.get_mut(id)) {
+                session.orphans.push(part);
+            }
+        }
+    }
     content
 }
 

@@ -65,7 +65,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(layout: Layout, seed: u64) -> World {
-        let dir = TempDir::with_prefix("annals-walk-").unwrap();
+        let dir = temporary();
         let root = dir.path().canonicalize().unwrap();
         let data = root.join("data");
         let store = layout.names_store.then(|| root.join("store/annals.db"));
@@ -156,6 +156,18 @@ impl World {
     pub(super) fn foreign(&self) -> Option<usize> {
         self.homes.iter().position(|home| home.owner == Owner::Foreign)
     }
+}
+
+/// A directory in memory where there is one: annals syncs every commit to the disk, and a walk is about what commands say,
+/// not about power cuts.
+fn temporary() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let builder = || {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("annals-walk-");
+        builder
+    };
+    builder().tempdir_in(memory).or_else(|_| builder().tempdir()).unwrap()
 }
 
 /// Makes a home with a few sessions.
