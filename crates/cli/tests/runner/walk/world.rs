@@ -128,7 +128,10 @@ impl World {
 
     /// Annals looks at every document of every home at hand.
     pub(super) fn sync(&mut self) -> Check {
-        self.annals(&["sync"])?;
+        // Without any home there is nothing to bring up to date, and annals says so.
+        if !self.at_hand().is_empty() {
+            self.annals(&["sync"])?;
+        }
         self.look();
         self.is_settled = true;
         Ok(())
