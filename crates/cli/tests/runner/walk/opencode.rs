@@ -13,7 +13,7 @@ use super::world::World;
 use super::{Check, Failure};
 
 /// Each export takes seconds.
-const MAX_EXPORTS: usize = 3;
+const MAX_EXPORTS: usize = 2;
 
 impl World {
     /// Lists and exports the sessions of every own home with the OpenCode that made it.
