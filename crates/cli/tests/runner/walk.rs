@@ -72,17 +72,35 @@ const EVERYTHING: usize = 40;
 
 #[test]
 fn a_directory() {
-    walks(Layout { name: "a_directory", own: &[Directory], foreign: None, names_store: false, start: 1_772_020_980_000 });
+    walks(Layout {
+        name: "a_directory",
+        own: &[Directory],
+        foreign: None,
+        names_store: false,
+        start: 1_772_020_980_000,
+    });
 }
 
 #[test]
 fn a_database_of_1_2() {
-    walks(Layout { name: "a_database_of_1_2", own: &[Database12], foreign: None, names_store: false, start: SPRING });
+    walks(Layout {
+        name: "a_database_of_1_2",
+        own: &[Database12],
+        foreign: None,
+        names_store: false,
+        start: SPRING,
+    });
 }
 
 #[test]
 fn a_database_of_1_18() {
-    walks(Layout { name: "a_database_of_1_18", own: &[Database18], foreign: None, names_store: true, start: AUTUMN });
+    walks(Layout {
+        name: "a_database_of_1_18",
+        own: &[Database18],
+        foreign: None,
+        names_store: true,
+        start: AUTUMN,
+    });
 }
 
 #[test]
@@ -185,7 +203,8 @@ fn walk(
     let mut world = World::new(layout, seed);
     world.log.push(format!("{} with seed {seed}", layout.name));
     // So that the same seed leads to another walk in each arrangement.
-    let seed = layout.name.bytes().fold(seed, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    let seed =
+        layout.name.bytes().fold(seed, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
     let mut walked = || -> Check {
         world.sync()?;
         for step in (0..n_steps).filter(|step| !omitted.contains(step)) {

@@ -122,7 +122,8 @@ impl Author {
         let mut writes = Vec::new();
         if let Some(revert) = info.as_object_mut().unwrap().remove("revert") {
             let order = session.order();
-            let from = order.iter().position(|message| *message == revert["messageID"]).unwrap_or(order.len());
+            let from =
+                order.iter().position(|message| *message == revert["messageID"]).unwrap_or(order.len());
             for message in &order[from..] {
                 writes.push(Write::DeleteMessage {
                     session: id.to_owned(),
@@ -133,8 +134,10 @@ impl Author {
         }
         let now = self.step();
         let prompt = self.id("msg");
-        writes.push(Write::Message(json!({"id": prompt, "sessionID": id, "role": "user", "time": {"created": now},
-            "agent": "build", "model": {"providerID": "lab", "modelID": "lab-large"}})));
+        writes.push(Write::Message(
+            json!({"id": prompt, "sessionID": id, "role": "user", "time": {"created": now},
+            "agent": "build", "model": {"providerID": "lab", "modelID": "lab-large"}}),
+        ));
         let text = self.text();
         writes.push(self.part(id, &prompt, json!({"type": "text", "text": text})));
         info["time"]["updated"] = json!(now);
@@ -177,10 +180,10 @@ impl Author {
         std::iter::once(Write::Message(message)).chain(parts).collect()
     }
 
-    fn part(&mut self, session: &str, message: &str, body: Value) -> Write {
+    fn part(&mut self, session: &str, message: &str, mut body: Value) -> Write {
         let id = self.id("prt");
         let mut part = json!({"id": id, "sessionID": session, "messageID": message});
-        part.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+        part.as_object_mut().unwrap().append(body.as_object_mut().unwrap());
         Write::Part(part)
     }
 
@@ -194,7 +197,8 @@ impl Author {
             message["time"].as_object_mut().unwrap().remove("completed");
             message.as_object_mut().unwrap().remove("finish");
             message["cost"] = json!(0);
-            message["tokens"] = json!({"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}});
+            message["tokens"] =
+                json!({"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}});
         }
         whole.push(first);
         let mut states = vec![whole];
@@ -388,13 +392,21 @@ fn write_row(
                 ON CONFLICT (id) DO UPDATE SET time_updated = ?4, data = ?5";
             let body = body(message, &["id", "sessionID"]);
             connection.execute(sql, params![id, session, created, now, body]).unwrap();
-            event(connection, kind, author, session, "message.updated.1", &json!({"sessionID": session, "info": message}));
+            event(
+                connection,
+                kind,
+                author,
+                session,
+                "message.updated.1",
+                &json!({"sessionID": session, "info": message}),
+            );
             if is_late {
                 add_up(connection, session);
             }
         }
         Write::Part(part) => {
-            let [id, session, message] = ["id", "sessionID", "messageID"].map(|name| part[name].as_str().unwrap());
+            let [id, session, message] =
+                ["id", "sessionID", "messageID"].map(|name| part[name].as_str().unwrap());
             let sql = "INSERT INTO part (id, message_id, session_id, time_created, time_updated, data)
                 VALUES (?1, ?2, ?3, ?4, ?4, ?5) ON CONFLICT (id) DO UPDATE SET time_updated = ?4, data = ?5";
             let body = body(part, &["id", "sessionID", "messageID"]);

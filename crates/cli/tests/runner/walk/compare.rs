@@ -67,7 +67,10 @@ impl World {
         let missing: Vec<&String> = wanted.difference(&listed).filter(disputed).collect();
         let surplus: Vec<&String> = listed.difference(&wanted).collect();
         if !missing.is_empty() || !surplus.is_empty() || rows.len() != listed.len() {
-            return Err(Failure::new("list: sessions", format!("{what}: missing {missing:?}, surplus {surplus:?}")));
+            return Err(Failure::new(
+                "list: sessions",
+                format!("{what}: missing {missing:?}, surplus {surplus:?}"),
+            ));
         }
         for row in rows {
             let shown = &expected[&id(row)];
@@ -164,11 +167,8 @@ impl World {
         if all.values().any(|shown| shown.is_disputed) {
             return Ok(());
         }
-        let expected: BTreeSet<&str> = all
-            .iter()
-            .filter(|(_, shown)| shown.session.says(&word))
-            .map(|(id, _)| id.as_str())
-            .collect();
+        let expected: BTreeSet<&str> =
+            all.iter().filter(|(_, shown)| shown.session.says(&word)).map(|(id, _)| id.as_str()).collect();
         // Parts that a directory has kept of deleted messages may be found.
         let is_orphaned = |id: &str| {
             let seen = self.homes.iter().filter_map(|home| home.look.get(id)).chain(self.model.known.get(id));

@@ -61,9 +61,10 @@ impl Session {
 
     /// The session as `annals export` and `opencode export` print it.
     pub(super) fn exported(&self) -> Value {
-        let messages = self.order().into_iter().map(
-            |id| serde_json::json!({"info": self.messages[id].clone(), "parts": self.parts_of(id)}),
-        );
+        let messages = self
+            .order()
+            .into_iter()
+            .map(|id| serde_json::json!({"info": self.messages[id].clone(), "parts": self.parts_of(id)}));
         serde_json::json!({"info": self.info.clone(), "messages": messages.collect::<Vec<_>>()})
     }
 
@@ -94,10 +95,8 @@ impl Session {
     /// What the session document says it took; if that is nothing, what its answers took.
     pub(super) fn stated_usage(&self) -> Usage {
         let number = |value: &Value| value.as_f64().unwrap_or_default();
-        let stated = Usage {
-            cost: number(&self.info["cost"]),
-            tokens: tokens(&self.info["tokens"]).map(number),
-        };
+        let stated =
+            Usage { cost: number(&self.info["cost"]), tokens: tokens(&self.info["tokens"]).map(number) };
         let is_nothing = stated.cost == 0.0 && stated.tokens.iter().all(|n| *n == 0.0);
         if is_nothing { self.usage() } else { stated }
     }
@@ -175,7 +174,9 @@ pub(super) fn difference(expected: &Value, got: &Value) -> String {
                     (Some(a), Some(b)) if same(a, b) => {}
                     (Some(a), Some(b)) => return format!(".{key}{}", difference(a, b)),
                     (Some(a), None) => return format!(".{key}: expected {}, got nothing", cut(a)),
-                    (_, b) => return format!(".{key}: expected nothing, got {}", b.map(cut).unwrap_or_default()),
+                    (_, b) => {
+                        return format!(".{key}: expected nothing, got {}", b.map(cut).unwrap_or_default());
+                    }
                 }
             }
         }
@@ -188,7 +189,9 @@ pub(super) fn difference(expected: &Value, got: &Value) -> String {
         }
         (Value::Array(a), Value::Array(b)) => {
             let ids = |items: &[Value]| {
-                let id = |item: &Value| item["info"]["id"].as_str().or(item["id"].as_str()).unwrap_or("?").to_owned();
+                let id = |item: &Value| {
+                    item["info"]["id"].as_str().or(item["id"].as_str()).unwrap_or("?").to_owned()
+                };
                 items.iter().map(id).collect::<Vec<_>>().join(" ")
             };
             return format!(": expected {} items ({}), got {} ({})", a.len(), ids(a), b.len(), ids(b));

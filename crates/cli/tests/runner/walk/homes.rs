@@ -89,7 +89,10 @@ fn parse(path: &Path) -> Option<Value> {
 fn names(directory: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.filter(|name| !name.starts_with('.')).map(|name| name.trim_end_matches(".json").to_owned()).collect()
+    names
+        .filter(|name| !name.starts_with('.'))
+        .map(|name| name.trim_end_matches(".json").to_owned())
+        .collect()
 }
 
 fn read_directory(storage: &Path) -> Content {
@@ -101,7 +104,9 @@ fn read_directory(storage: &Path) -> Content {
                 Session { info: parse(&directory.join(format!("{id}.json"))).unwrap(), ..Session::default() };
             let messages = storage.join("message").join(&id);
             for message in names(&messages) {
-                session.messages.insert(message.clone(), parse(&messages.join(format!("{message}.json"))).unwrap());
+                session
+                    .messages
+                    .insert(message.clone(), parse(&messages.join(format!("{message}.json"))).unwrap());
                 let parts = storage.join("part").join(&message);
                 for part in names(&parts) {
                     let value = parse(&parts.join(format!("{part}.json"))).unwrap();
@@ -141,8 +146,8 @@ fn files(root: &Path) -> Bytes {
 
 fn open(path: &Path) -> Connection {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection =
-        Connection::open_with_flags(path, flags).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let connection = Connection::open_with_flags(path, flags)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
     connection
 }
@@ -165,7 +170,7 @@ fn object(columns: &[String], row: &Row<'_>) -> Map<String, Value> {
 
 fn select(connection: &Connection, sql: &str) -> Vec<Map<String, Value>> {
     let mut statement = connection.prepare(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let rows = statement.query_map([], |row| Ok(object(&columns, row))).unwrap();
     rows.map(Result::unwrap).collect()
 }
@@ -214,7 +219,8 @@ fn read_database(path: &Path) -> Content {
 fn session_document(row: &Map<String, Value>) -> Value {
     let null = Value::Null;
     let column = |name: &str| row.get(name).unwrap_or(&null).clone();
-    let parsed = |name: &str| column(name).as_str().map_or(Value::Null, |text| serde_json::from_str(text).unwrap());
+    let parsed =
+        |name: &str| column(name).as_str().map_or(Value::Null, |text| serde_json::from_str(text).unwrap());
     let mut info = Map::new();
     let plain = [
         ("id", "id"),

@@ -13,6 +13,12 @@ use serde_json::{Value, json};
 use super::content::{Content, Session};
 use super::homes::{Bytes, Home, Owner};
 
+/// The number of a home, and the name of a file or row in it.
+type Place = (usize, String);
+
+/// The bytes of a file or row before and after something; none if it was not there.
+type States = (Option<Vec<u8>>, Option<Vec<u8>>);
+
 /// The model.
 #[derive(Debug, Default)]
 pub(super) struct Model {
@@ -65,7 +71,7 @@ pub(super) struct Operation {
     pub(super) words: String,
     pub(super) number: Option<i64>,
     /// Files and rows that it changed: home and name, before and after.
-    pub(super) touched: BTreeMap<(usize, String), (Option<Vec<u8>>, Option<Vec<u8>>)>,
+    pub(super) touched: BTreeMap<Place, States>,
     /// Changes in the store alone, before and after.
     pub(super) local: Vec<(String, Option<Local>, Option<Local>)>,
     pub(super) sessions: BTreeSet<String>,
@@ -146,7 +152,12 @@ impl Model {
 
     /// A person has changed a field of a session. It went to all own homes at hand; where the state that is shown comes
     /// from elsewhere, the store alone has it.
-    pub(super) fn edited(&mut self, homes: &[Home], id: &str, edit: Edit) -> (String, Option<Local>, Option<Local>) {
+    pub(super) fn edited(
+        &mut self,
+        homes: &[Home],
+        id: &str,
+        edit: Edit,
+    ) -> (String, Option<Local>, Option<Local>) {
         let before = self.local.get(id).cloned();
         let after = match Model::ranking(homes, id) {
             Some(number) if homes[number].is_at_hand() => None,
@@ -206,7 +217,8 @@ impl Model {
         }
         if operation.touched.is_empty() {
             let stands = operation.local.iter().all(|(id, _, after)| {
-                let base = Model::ranking(homes, id).map_or(Value::Null, |home| homes[home].look[id].info.clone());
+                let base =
+                    Model::ranking(homes, id).map_or(Value::Null, |home| homes[home].look[id].info.clone());
                 self.local.get(id) == after.as_ref() && after.as_ref().is_some_and(|after| after.base == base)
             });
             return Some(if stands { Verdict::Succeeds } else { Verdict::Either });
@@ -264,14 +276,17 @@ impl Operation {
 
     /// The operation that takes this one back.
     pub(super) fn inverse(&self, number: Option<i64>) -> Operation {
-        let swapped = |(key, (before, after)): (&(usize, String), &(Option<Vec<u8>>, Option<Vec<u8>>))| {
-            (key.clone(), (after.clone(), before.clone()))
-        };
+        let swapped =
+            |(key, (before, after)): (&Place, &States)| (key.clone(), (after.clone(), before.clone()));
         Operation {
             words: format!("undo of {}", self.words),
             number,
             touched: self.touched.iter().map(swapped).collect(),
-            local: self.local.iter().map(|(id, before, after)| (id.clone(), after.clone(), before.clone())).collect(),
+            local: self
+                .local
+                .iter()
+                .map(|(id, before, after)| (id.clone(), after.clone(), before.clone()))
+                .collect(),
             sessions: self.sessions.clone(),
             brought: Vec::new(),
         }

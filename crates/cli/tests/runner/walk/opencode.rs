@@ -31,23 +31,39 @@ impl World {
             let repository = lab.bind_project("pocket", PROJECT);
             let listed = lab.session_list(&repository);
             let sessions = self.homes[number].read();
-            let roots = sessions.iter().filter(|(_, session)| session.parent().is_none() && session.info["projectID"] == PROJECT);
+            let roots = sessions
+                .iter()
+                .filter(|(_, session)| session.parent().is_none() && session.info["projectID"] == PROJECT);
             let mut expected: Vec<(&str, &str, i64)> =
                 roots.map(|(id, session)| (id.as_str(), session.title(), session.updated())).collect();
-            let row = |row: &'_ Value| (row["id"].as_str().unwrap().to_owned(), row["title"].as_str().unwrap().to_owned(), row["updated"].as_i64().unwrap());
+            let row = |row: &'_ Value| {
+                (
+                    row["id"].as_str().unwrap().to_owned(),
+                    row["title"].as_str().unwrap().to_owned(),
+                    row["updated"].as_i64().unwrap(),
+                )
+            };
             let mut got: Vec<_> = listed.as_array().unwrap().iter().map(row).collect();
             expected.sort_unstable();
             got.sort_unstable();
-            let borrowed: Vec<(&str, &str, i64)> = got.iter().map(|(id, title, updated)| (id.as_str(), title.as_str(), *updated)).collect();
+            let borrowed: Vec<(&str, &str, i64)> =
+                got.iter().map(|(id, title, updated)| (id.as_str(), title.as_str(), *updated)).collect();
             if borrowed != expected {
                 let detail = format!("OpenCode {version} lists {borrowed:?}, not {expected:?}");
                 return Err(Failure::new("OpenCode: list", detail));
             }
             let is_shown = |id: &String, session: &&Session| {
                 session.info["projectID"] == PROJECT
-                    && self.model.shown(&self.homes, id).is_some_and(|shown| shown.home == Some(number) && !shown.is_edited)
+                    && self
+                        .model
+                        .shown(&self.homes, id)
+                        .is_some_and(|shown| shown.home == Some(number) && !shown.is_edited)
             };
-            let mut ids: Vec<String> = sessions.iter().filter(|(id, session)| is_shown(id, session)).map(|(id, _)| id.clone()).collect();
+            let mut ids: Vec<String> = sessions
+                .iter()
+                .filter(|(id, session)| is_shown(id, session))
+                .map(|(id, _)| id.clone())
+                .collect();
             ids.sort_by_key(|id| std::cmp::Reverse(sessions[id].updated()));
             for id in ids.iter().take(MAX_EXPORTS) {
                 let theirs: Value = serde_json::from_slice(&lab.export(&repository, id)).unwrap();

@@ -36,14 +36,23 @@ impl World {
     pub(super) fn check_spared(&self, words: &str, before: &Around, after: &Around) -> Check {
         for (number, home) in self.homes.iter().enumerate().filter(|(_, home)| !home.is_at_hand()) {
             if let Some(changes) = super::compare::changes(&before.bytes[number], &after.bytes[number]) {
-                return Err(Failure::new("bytes: not ours", format!("{words} changed {}: {changes}", home.name)));
+                return Err(Failure::new(
+                    "bytes: not ours",
+                    format!("{words} changed {}: {changes}", home.name),
+                ));
             }
         }
         Ok(())
     }
 
     /// Every own home at hand is what it was, but for the given edits of session documents.
-    pub(super) fn check_edits(&self, words: &str, before: &Around, after: &Around, edits: &[(String, Edit)]) -> Check {
+    pub(super) fn check_edits(
+        &self,
+        words: &str,
+        before: &Around,
+        after: &Around,
+        edits: &[(String, Edit)],
+    ) -> Check {
         for number in self.at_hand() {
             let mut expected = before.contents[number].clone();
             for (id, edit) in edits {
@@ -54,8 +63,16 @@ impl World {
             let what = || format!("{words}, in {}", self.homes[number].name);
             check_content(&what(), &expected, &after.contents[number])?;
             let ids: Vec<&String> = edits.iter().map(|(id, _)| id).collect();
-            let operation = Operation::observed(words, None, &before.bytes[number..=number], &after.bytes[number..=number]);
-            let other = operation.touched.keys().find(|(_, name)| !ids.iter().any(|id| name.contains(id.as_str())) && is_document(name));
+            let operation = Operation::observed(
+                words,
+                None,
+                &before.bytes[number..=number],
+                &after.bytes[number..=number],
+            );
+            let other = operation
+                .touched
+                .keys()
+                .find(|(_, name)| !ids.iter().any(|id| name.contains(id.as_str())) && is_document(name));
             if let Some((_, name)) = other {
                 return Err(Failure::new("operation: too much", format!("{}: {name} has changed", what())));
             }
@@ -64,7 +81,11 @@ impl World {
     }
 
     /// A session that is shown and about which there is no dispute.
-    pub(super) fn some_shown(&self, random: &mut Random, fits: impl Fn(&str, &Shown) -> bool) -> Option<(String, Shown)> {
+    pub(super) fn some_shown(
+        &self,
+        random: &mut Random,
+        fits: impl Fn(&str, &Shown) -> bool,
+    ) -> Option<(String, Shown)> {
         let all = self.model.all(&self.homes).into_iter().filter(|(_, shown)| !shown.is_disputed);
         let all: Vec<(String, Shown)> = all.filter(|(id, shown)| fits(id, shown)).collect();
         random.pick(&all).cloned()
@@ -78,7 +99,11 @@ impl World {
         // A moment to come back to.
         let rows = self.annals(&["log", "--json", "-n", "1"])?.json()?;
         if let Some(revision) = rows[0]["revision"].as_i64() {
-            let all = self.model.all(&self.homes).into_iter().filter(|(_, shown)| !shown.is_disputed && !shown.is_gone);
+            let all = self
+                .model
+                .all(&self.homes)
+                .into_iter()
+                .filter(|(_, shown)| !shown.is_disputed && !shown.is_gone);
             self.moments.push((revision, all.map(|(id, shown)| (id, shown.session)).collect()));
         }
         if self.moments.len() > 6 {
@@ -144,13 +169,15 @@ impl World {
         let all = family(&shown, id);
         for home in self.homes.iter().filter(|home| home.is_at_hand()) {
             let content = home.read();
-            let there: BTreeSet<String> = all.iter().filter(|id| content.contains_key(*id)).cloned().collect();
+            let there: BTreeSet<String> =
+                all.iter().filter(|id| content.contains_key(*id)).cloned().collect();
             let expected = if content.contains_key(id) { family(&content, id) } else { BTreeSet::new() };
             if there != expected {
                 return None;
             }
         }
-        let is_elsewhere = self.homes.iter().any(|home| home.is_away && all.iter().any(|id| home.look.contains_key(id)));
+        let is_elsewhere =
+            self.homes.iter().any(|home| home.is_away && all.iter().any(|id| home.look.contains_key(id)));
         (!is_elsewhere).then_some(all)
     }
 
@@ -163,7 +190,11 @@ impl World {
         for number in self.at_hand() {
             let mut expected = before.contents[number].clone();
             expected.retain(|id, _| !family.contains(id));
-            check_content(&format!("{}, in {}", ran.words, self.homes[number].name), &expected, &after.contents[number])?;
+            check_content(
+                &format!("{}, in {}", ran.words, self.homes[number].name),
+                &expected,
+                &after.contents[number],
+            )?;
         }
         self.removed(&family);
         operation.sessions = family;
@@ -202,28 +233,46 @@ impl World {
         self.check_spared(&ran.words, &before, &after)?;
         if verdict == Verdict::Refused {
             if ran.code == Some(0) {
-                let detail = format!("{} of `{}` had to be refused\n{}", ran.words, operation.words, ran.describe());
+                let detail =
+                    format!("{} of `{}` had to be refused\n{}", ran.words, operation.words, ran.describe());
                 return Err(Failure::new("undo: not refused", detail));
             }
             self.check_untouched(&ran.words, &before.bytes)?;
             return Ok(true);
         }
-        let ran = ran.done().map_err(|failure| Failure::new("undo: refused", format!("{} of `{}`\n{failure}", arguments.join(" "), operation.words)))?;
+        let ran = ran.done().map_err(|failure| {
+            Failure::new(
+                "undo: refused",
+                format!("{} of `{}`\n{failure}", arguments.join(" "), operation.words),
+            )
+        })?;
         for ((home, name), (then, _)) in &operation.touched {
             // The log of changes may have gone on since.
             if is_document(name) && after.bytes[*home].get(name) != then.as_ref() {
-                let show = |bytes: Option<&Vec<u8>>| bytes.map_or("nothing".to_owned(), |bytes| String::from_utf8_lossy(bytes).chars().take(600).collect());
+                let show = |bytes: Option<&Vec<u8>>| {
+                    bytes.map_or("nothing".to_owned(), |bytes| {
+                        String::from_utf8_lossy(bytes).chars().take(600).collect()
+                    })
+                };
                 let detail = format!(
                     "{} of `{}`: {name} in {} is not what it was before\nbefore: {}\nnow: {}",
-                    ran.words, operation.words, self.homes[*home].name, show(then.as_ref()), show(after.bytes[*home].get(name))
+                    ran.words,
+                    operation.words,
+                    self.homes[*home].name,
+                    show(then.as_ref()),
+                    show(after.bytes[*home].get(name))
                 );
                 return Err(Failure::new("undo: bytes", detail));
             }
         }
         let undone = Operation::observed(&ran.words, None, &before.bytes, &after.bytes);
-        let other = undone.touched.keys().find(|key| is_document(&key.1) && !operation.touched.contains_key(key));
+        let other =
+            undone.touched.keys().find(|key| is_document(&key.1) && !operation.touched.contains_key(key));
         if let Some((home, name)) = other {
-            let detail = format!("{} of `{}` changed {name} in {}", ran.words, operation.words, self.homes[*home].name);
+            let detail = format!(
+                "{} of `{}` changed {name} in {}",
+                ran.words, operation.words, self.homes[*home].name
+            );
             return Err(Failure::new("undo: too much", detail));
         }
         for (id, before, _) in &operation.local {
@@ -238,7 +287,8 @@ impl World {
     pub(super) fn step_copy(&mut self, random: &mut Random) -> Result<bool, Failure> {
         let targets = self.at_hand();
         let Some(to) = random.pick(&targets).copied() else { return Ok(false) };
-        let sources: Vec<usize> = (0..self.homes.len()).filter(|from| *from != to && !self.homes[*from].is_away).collect();
+        let sources: Vec<usize> =
+            (0..self.homes.len()).filter(|from| *from != to && !self.homes[*from].is_away).collect();
         let Some(from) = random.pick(&sources).copied() else { return Ok(false) };
         if self.is_any_away() {
             return Ok(false);
@@ -251,20 +301,28 @@ impl World {
             return Ok(false);
         }
         self.settle()?;
-        let [from_place, to_place] = [from, to].map(|home| self.homes[home].place.to_str().unwrap().to_owned());
+        let [from_place, to_place] =
+            [from, to].map(|home| self.homes[home].place.to_str().unwrap().to_owned());
         let (ran, before, after, mut operation) =
             self.operate(&["copy", "--from", &from_place, "--to", &to_place, &id])?;
         for number in 0..self.homes.len() {
             let what = format!("{}, in {}", ran.words, self.homes[number].name);
             let rest = |content: &Content| {
-                content.iter().filter(|(id, _)| number != to || !family.contains(*id)).map(|(id, session)| (id.clone(), session.clone())).collect::<Content>()
+                content
+                    .iter()
+                    .filter(|(id, _)| number != to || !family.contains(*id))
+                    .map(|(id, session)| (id.clone(), session.clone()))
+                    .collect::<Content>()
             };
             check_content(&what, &rest(&before.contents[number]), &rest(&after.contents[number]))?;
         }
         for id in &family {
             let source = &before.contents[from][id];
             let Some(copied) = after.contents[to].get(id) else {
-                return Err(Failure::new("copy: missing", format!("{}: {id} is not in the target", ran.words)));
+                return Err(Failure::new(
+                    "copy: missing",
+                    format!("{}: {id} is not in the target", ran.words),
+                ));
             };
             match before.contents[to].get(id) {
                 Some(target) if target.updated() >= source.updated() => {
@@ -274,9 +332,13 @@ impl World {
                 None => operation.brought.push((to, id.clone(), copied.clone())),
             }
             for message in source.messages.keys() {
-                let was_left = before.contents[to].get(id).is_some_and(|target| target.updated() >= source.updated());
+                let was_left =
+                    before.contents[to].get(id).is_some_and(|target| target.updated() >= source.updated());
                 if !was_left && !copied.messages.contains_key(message) {
-                    return Err(Failure::new("copy: missing", format!("{}: {message} is not in the target", ran.words)));
+                    return Err(Failure::new(
+                        "copy: missing",
+                        format!("{}: {message} is not in the target", ran.words),
+                    ));
                 }
             }
         }
@@ -304,8 +366,12 @@ impl World {
     }
 
     pub(super) fn step_import(&mut self, random: &mut Random) -> Result<bool, Failure> {
-        let exports: Vec<Export> =
-            self.exports.iter().filter(|export| !self.model.forgotten.contains(&export.session)).cloned().collect();
+        let exports: Vec<Export> = self
+            .exports
+            .iter()
+            .filter(|export| !self.model.forgotten.contains(&export.session))
+            .cloned()
+            .collect();
         let Some(export) = random.pick(&exports).cloned() else { return Ok(false) };
         if self.is_any_away() {
             return Ok(false);
@@ -317,7 +383,10 @@ impl World {
             let before = self.around();
             self.note(format!("import {file}, which is there already"));
             let ran = self.person.run(self.author.now, &["import", file])?;
-            if ran.code == Some(0) && !ran.stderr.contains(" 0 imported") && self.around().bytes != before.bytes {
+            if ran.code == Some(0)
+                && !ran.stderr.contains(" 0 imported")
+                && self.around().bytes != before.bytes
+            {
                 return Err(Failure::new("import: replaced", ran.describe()));
             }
             self.check_untouched(&ran.words, &before.bytes)?;

@@ -53,7 +53,8 @@ impl Person {
     /// Starts a command, at a time that it takes for the present.
     pub(super) fn start(&mut self, now: i64, arguments: &[&str]) -> Running {
         self.n_commands += 1;
-        let output = ["out", "err"].map(|name| self.root.join(format!("output/{}.{name}", self.n_commands % 64)));
+        let output =
+            ["out", "err"].map(|name| self.root.join(format!("output/{}.{name}", self.n_commands % 64)));
         let [stdout, stderr] = output.each_ref().map(|path| File::create(path).unwrap());
         let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
         command
@@ -119,8 +120,10 @@ impl Running {
 
     fn ran(&mut self) -> Ran {
         let code = self.child.wait().unwrap().code();
-        let [stdout, stderr] =
-            self.output.each_ref().map(|path| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned());
+        let [stdout, stderr] = self
+            .output
+            .each_ref()
+            .map(|path| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned());
         Ran { words: self.words.clone(), code, stdout, stderr }
     }
 }

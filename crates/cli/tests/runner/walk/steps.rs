@@ -56,7 +56,12 @@ pub(super) const STEPS: &[(usize, (&str, Step))] = &[
 
 impl World {
     /// Takes one step of the given kinds, and compares everything cheap afterwards.
-    pub(super) fn step(&mut self, number: usize, random: &mut Random, steps: &[(usize, (&str, Step))]) -> Check {
+    pub(super) fn step(
+        &mut self,
+        number: usize,
+        random: &mut Random,
+        steps: &[(usize, (&str, Step))],
+    ) -> Check {
         self.author.now += 1 + random.below(60_000) as i64;
         self.author.random = Random::new(random.next());
         for _ in 0..12 {
@@ -78,7 +83,12 @@ impl World {
     }
 
     /// A session of a home, picked at random.
-    fn session_of(&self, home: usize, random: &mut Random, fits: impl Fn(&Session) -> bool) -> Option<Session> {
+    fn session_of(
+        &self,
+        home: usize,
+        random: &mut Random,
+        fits: impl Fn(&Session) -> bool,
+    ) -> Option<Session> {
         let sessions: Vec<Session> = self.homes[home].read().into_values().filter(fits).collect();
         random.pick(&sessions).cloned()
     }
@@ -142,7 +152,8 @@ fn stream(world: &mut World, random: &mut Random) -> Result<bool, Failure> {
     for state in world.author.stream(&session) {
         world.write(home, &state);
         if random.one_in(2) {
-            let command: &[&str] = *random.pick(&[&["list", "--json"][..], &["sync"], &["stats", "--json"]]).unwrap();
+            let command: &[&str] =
+                random.pick(&[&["list", "--json"][..], &["sync"], &["stats", "--json"]]).unwrap();
             world.annals(command)?;
         }
     }
@@ -194,7 +205,8 @@ fn delete_session(world: &mut World, random: &mut Random) -> Result<bool, Failur
 fn foreign_write(world: &mut World, random: &mut Random) -> Result<bool, Failure> {
     let Some(home) = world.foreign() else { return Ok(false) };
     assert_eq!(world.homes[home].owner, Owner::Foreign);
-    let Some(session) = world.session_of(home, random, |session| session.messages.len() < MAX_MESSAGES) else {
+    let Some(session) = world.session_of(home, random, |session| session.messages.len() < MAX_MESSAGES)
+    else {
         return Ok(false);
     };
     let writes = match random.below(6) {

@@ -78,7 +78,8 @@ impl World {
             return Ok(false);
         }
         if random.one_in(2) {
-            let away: Vec<usize> = (0..self.homes.len()).filter(|number| self.homes[*number].is_away).collect();
+            let away: Vec<usize> =
+                (0..self.homes.len()).filter(|number| self.homes[*number].is_away).collect();
             let home = *random.pick(&away).unwrap();
             let sessions: Vec<_> = self.homes[home].read().into_values().collect();
             if let Some(session) = random.pick(&sessions) {
@@ -129,7 +130,8 @@ impl World {
         self.look();
         let now = self.author.now;
         let word = random.pick(&self.author.words).cloned().unwrap_or_default();
-        let readers: [&[&str]; 4] = [&["list", "--json"], &["sync"], &["search", &word, "--json"], &["stats", "--json"]];
+        let readers: [&[&str]; 4] =
+            [&["list", "--json"], &["sync"], &["search", &word, "--json"], &["stats", "--json"]];
         let is_without_homes = self.at_hand().is_empty();
         let mut commands: Vec<Vec<String>> = Vec::new();
         for _ in 0..1 + random.below(3) {
@@ -146,7 +148,9 @@ impl World {
             commands.push(["rename", &id, &title].map(str::to_owned).to_vec());
             edits.push((id, Edit::Title(title)));
         }
-        let fits = |id: &str, shown: &Shown| shown.session.archived().is_none() && edits.iter().all(|(other, _)| other != id);
+        let fits = |id: &str, shown: &Shown| {
+            shown.session.archived().is_none() && edits.iter().all(|(other, _)| other != id)
+        };
         if random.one_in(4)
             && let Some((id, _)) = self.some_shown(random, fits)
         {
@@ -171,7 +175,8 @@ impl World {
         self.check_spared("commands at once", &before, &after)?;
         self.check_edits("commands at once", &before, &after, &edits)?;
         self.look();
-        let mut operation = Operation::observed("one of several at once", number, &before.bytes, &after.bytes);
+        let mut operation =
+            Operation::observed("one of several at once", number, &before.bytes, &after.bytes);
         for (id, edit) in &edits {
             operation.local.push(self.model.edited(&self.homes, id, edit.clone()));
             operation.sessions.insert(id.clone());
@@ -272,8 +277,10 @@ impl World {
         let Some((home, session)) = self.some_session(random) else { return Ok(false) };
         let now = self.author.now;
         let word = random.pick(&self.author.words).cloned().unwrap_or_default();
-        let readers: [&[&str]; 4] = [&["list", "--json"], &["sync"], &["search", &word, "--json"], &["stats", "--json"]];
-        let commands: Vec<&[&str]> = (0..1 + random.below(3)).map(|_| *random.pick(&readers).unwrap()).collect();
+        let readers: [&[&str]; 4] =
+            [&["list", "--json"], &["sync"], &["search", &word, "--json"], &["stats", "--json"]];
+        let commands: Vec<&[&str]> =
+            (0..1 + random.below(3)).map(|_| *random.pick(&readers).unwrap()).collect();
         self.note(format!("{} in {} beside {commands:?}", id(&session), self.homes[home].name));
         let running: Vec<_> = commands.iter().map(|command| self.person.start(now, command)).collect();
         std::thread::sleep(Duration::from_micros(random.below(40_000) as u64));

@@ -91,8 +91,13 @@ impl World {
             share(first, second, 2, &mut author);
         }
         if let Some(kind) = layout.foreign {
-            let foreign =
-                furnish("the foreign home", kind, Owner::Foreign, &root.join("elsewhere/opencode"), &mut author);
+            let foreign = furnish(
+                "the foreign home",
+                kind,
+                Owner::Foreign,
+                &root.join("elsewhere/opencode"),
+                &mut author,
+            );
             share(&homes[0], &foreign, 2, &mut author);
             homes.push(foreign);
         }
