@@ -56,7 +56,7 @@ pub fn measure(measurement: &Measurement) -> Result<String, Box<dyn std::error::
         )?;
         Ok(())
     };
-    let options = Options { stage: Stage::Text, full: false, events: false };
+    let options = Options { stage: Stage::Text, full: false, events: false, own: true };
     stage("complete sync with the text index", &store, options)?;
     stage("the same, nothing changed", &store, options)?;
     stage("the same, nothing changed, --full", &store, Options { full: true, ..options })?;

@@ -149,7 +149,7 @@ impl Context {
         let path = directory.path().join("annals.db");
         self.note_verbose(&format!("searching through a passing store, {}", path.display()));
         let annals = Annals::open_or_create(&path)?.with_clock(now);
-        self.sync(&annals, &sources, Options { stage, full: false, events: false })?;
+        self.sync(&annals, &sources, Options::to(stage))?;
         let freshness = Freshness::Synced;
         Ok((Store { annals, sources: Vec::new(), is_named: true, freshness }, Some(directory)))
     }
@@ -283,7 +283,7 @@ impl Context {
             }
             Freshness::Left
         } else if self.is_syncing {
-            match self.sync(&annals, &found.sources, Options { stage, full: false, events: false }) {
+            match self.sync(&annals, &found.sources, Options::to(stage)) {
                 Ok(_) => Freshness::Synced,
                 Err(error) => Freshness::Failed(error),
             }
@@ -319,7 +319,7 @@ impl Context {
         }
         let sources: Vec<Box<dyn Source>> =
             store.sources.iter().filter_map(|path| open_source(path).ok()).collect();
-        let options = Options { stage: Stage::Messages, full: false, events: false };
+        let options = Options::to(Stage::Messages);
         if let Err(error) = self.sync(&store.annals, &sources, options) {
             self.warn(&format!(
                 "it is done, but the store does not know yet: {}",

@@ -211,6 +211,16 @@ impl Key {
         }
     }
 
+    /// The keys of what stands beside a session: its todo list, its diff, its share records.
+    pub fn beside(session: &SessionId) -> [Key; 4] {
+        [
+            Key::Todo(session.clone()),
+            Key::Diff(session.clone()),
+            Key::Share(session.clone()),
+            Key::LegacyShare(session.clone()),
+        ]
+    }
+
     /// The project, of keys that name one.
     pub fn project(&self) -> Option<&ProjectId> {
         match self {

@@ -125,7 +125,7 @@
 //! # let opencode = OpencodeDir::open_or_create(&directory.path().join("opencode"))?;
 //!
 //! let store = annals::Annals::open_or_create(&directory.path().join("annals.db"))?;
-//! let options = Options { stage: Stage::Text, full: false, events: false };
+//! let options = Options { stage: Stage::Text, full: false, events: false, own: true };
 //! let account = sync::sync(&store, &[&opencode], options, &())?; // Only what has changed is read.
 //! println!("{} of {} sessions are new", account.new, account.sessions);
 //!

@@ -50,13 +50,22 @@ pub fn open(url: &str) -> Result<Box<dyn Write>, OpenError> {
     Ok(Box::new(OpencodeDir::open(&path)?))
 }
 
-/// Opens a home that sync can follow: one of OpenCode's.
+/// Opens a home that sync can follow: one of OpenCode's. Its name is that of the place itself, whatever links led there.
 pub fn open_source(url: &str) -> Result<Box<dyn Source>, OpenError> {
-    let path = path_of(url)?;
+    let path = canonical(&path_of(url)?);
     if is_database(&path) {
         return Ok(Box::new(OpencodeDb::open(&path)?));
     }
     Ok(Box::new(OpencodeDir::open(&path)?))
+}
+
+/// The one name of a home's place: without links, and of a `storage` directory the data directory that it is in.
+pub fn canonical(path: &Path) -> PathBuf {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    match path.parent() {
+        Some(parent) if path.ends_with("storage") && path.is_dir() => parent.to_owned(),
+        _ => path,
+    }
 }
 
 /// Where a user's store is: `annals/annals.db` where other programs keep their data.

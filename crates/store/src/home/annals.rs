@@ -6,12 +6,13 @@
 
 mod backup;
 mod check;
-mod codec;
+pub(crate) mod codec;
 mod commit;
 mod derived;
 pub(crate) mod facts;
-mod file;
+pub(crate) mod file;
 mod find_text;
+mod followed;
 mod forget;
 mod kind;
 mod past;

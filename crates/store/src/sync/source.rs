@@ -36,6 +36,11 @@ pub trait Source: Read {
         Ok(Vec::new())
     }
 
+    /// Whether the home has a place for such a document at all: only then it means something that the document is not there.
+    fn has_place_for(&self, _key: &Key) -> bool {
+        true
+    }
+
     /// The home as OpenCode's database, which may have a log of what was changed in it.
     fn as_database(&self) -> Option<&OpencodeDb> {
         None

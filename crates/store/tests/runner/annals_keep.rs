@@ -359,7 +359,7 @@ fn what_is_no_whole_backup_is_not_restored() {
     refused("another database", "is not a store");
     std::fs::write(&backup, &bytes).unwrap();
     sql(&backup, "UPDATE meta SET value = 9; PRAGMA wal_checkpoint(TRUNCATE)");
-    refused("newer", "was made by a later version of annals (schema 9, this one knows 3)");
+    refused("newer", "was made by a later version of annals (schema 9, this one knows 4)");
     std::fs::write(&backup, &bytes).unwrap();
     sql(&backup, "UPDATE document SET data = 'x', form = 0 WHERE n = 2; PRAGMA wal_checkpoint(TRUNCATE)");
     refused("a wrong text", "its text is not what its hash says");
@@ -630,8 +630,8 @@ fn a_forgotten_session_leaves_nothing_in_any_file() {
         store.path(),
         &format!(
             "INSERT INTO home (n, url, by_time) VALUES (1, '/x', 0);
-             INSERT INTO origin SELECT n, 1, 'session/' || id, 1, x'01', 1, 1, 2, NULL, NULL FROM document WHERE kind = 2;
-             INSERT INTO source SELECT n, 1, hash FROM document WHERE kind = 3;
+             INSERT INTO origin SELECT n, 1, 'session/' || id, 1, x'01', 1, 1, 2, NULL, NULL, 1 FROM document WHERE kind = 2;
+             INSERT INTO source SELECT n, 1, hash, NULL FROM document WHERE kind = 3;
              INSERT INTO quarantine VALUES (1, 'message/{0}/x', 'torn', '{0}', 1), (1, 'part/{0}/y', 'torn', NULL, 1),
                                            (1, 'part/z', 'torn', NULL, 1)",
             secret_session.session
@@ -769,7 +769,7 @@ fn newer_stores_are_refused_or_only_read() {
     add_session(&store, "Kept");
     let path = store.path().to_owned();
     drop(store);
-    sql(&path, "UPDATE meta SET value = 4 WHERE name = 'schema'");
+    sql(&path, "UPDATE meta SET value = 5 WHERE name = 'schema'");
     let store = Annals::open(&path).unwrap();
     assert!(store.is_read_only());
     assert_eq!(titles(&store), ["Kept"]);
@@ -780,9 +780,9 @@ fn newer_stores_are_refused_or_only_read() {
     let error = store.forget(&sessions[0].id).unwrap_err();
     assert!(matches!(error, ForgetError::Commit(CommitError::Unsupported(_))), "{error}");
     drop(store);
-    sql(&path, "UPDATE meta SET value = 4 WHERE name = 'reader'");
+    sql(&path, "UPDATE meta SET value = 5 WHERE name = 'reader'");
     let error = Annals::open(&path).unwrap_err();
-    assert!(matches!(error, OpenAnnalsError::Newer { found: 4, known: 3, .. }), "{error}");
+    assert!(matches!(error, OpenAnnalsError::Newer { found: 5, known: 4, .. }), "{error}");
 }
 
 /// A log that is gone leaves nothing in the database that would tell. What everybody queues at does.

@@ -14,7 +14,7 @@ use annals_testkit::Fixture;
 use super::annals_store::empty_store;
 use super::kit::{export, open, open_db, snapshot, write};
 
-pub(crate) const ALL: Options = Options { stage: Stage::Parts, full: false, events: false };
+pub(crate) const ALL: Options = Options { stage: Stage::Parts, full: false, events: false, own: true };
 
 pub(crate) fn run(store: &Annals, home: &dyn Source, options: Options) -> Account {
     let account = sync(store, &[home], options, &()).unwrap_or_else(|error| panic!("{error}"));

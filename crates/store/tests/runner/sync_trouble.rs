@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use annals::history::{At, History};
 use annals::home::annals::Annals;
 use annals::home::{Read, Write};
 use annals::model::{ContentHash, Document, Key, Transaction};
@@ -93,9 +94,10 @@ fn what_cannot_be_listed_is_not_deleted() {
     }
 }
 
-/// What was changed in the store is not deleted because its home has deleted what it was before.
+/// A change made in the store stands as long as its home says what it said before. When the home deletes the document, that is the later
+/// word; what was changed here stays in history.
 #[test]
-fn what_was_changed_here_is_not_deleted_there() {
+fn what_was_changed_here_stands_until_its_home_changes_it() {
     let (directory, home, [sample, _]) = home();
     let (_directory, store) = empty_store();
     run(&store, &home, ALL);
@@ -104,12 +106,17 @@ fn what_was_changed_here_is_not_deleted_there() {
     let changed = part.document.with(&["text"], "What was it?").unwrap();
     transaction.replace(&part, changed.clone());
     store.commit(transaction).unwrap();
-    let parts = parts_of(&home, directory.path(), &sample);
-    std::fs::remove_dir_all(parts).unwrap();
     for options in [ALL, FULL] {
-        assert_eq!(run(&store, &home, options).deleted, 0);
+        assert_eq!(run(&store, &home, options).imported, 0);
         assert_eq!(store.document(&part.key).unwrap().unwrap().document, changed);
     }
+    let head = store.head().unwrap();
+    let parts = parts_of(&home, directory.path(), &sample);
+    std::fs::remove_dir_all(parts).unwrap();
+    assert_eq!(run(&store, &home, FULL).deleted, 1);
+    assert!(store.document(&part.key).unwrap().is_none());
+    let then = store.at(At::Revision(head)).unwrap().unwrap();
+    assert_eq!(then.document(&part.key).unwrap().unwrap().document, changed);
 }
 
 /// A file that is no session stands among the sessions. That is no reason not to see that one of them is gone.

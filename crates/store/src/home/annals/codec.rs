@@ -46,7 +46,7 @@ pub(crate) struct Packed {
 pub(crate) struct Hash([u8; 16]);
 
 impl Hash {
-    pub(super) fn of(bytes: &[u8]) -> Hash {
+    pub(crate) fn of(bytes: &[u8]) -> Hash {
         Hash::from(&ContentHash::of(bytes))
     }
 

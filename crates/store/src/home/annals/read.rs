@@ -729,10 +729,10 @@ type Origin = (String, Option<Millis>);
 
 /// The homes of a session, or of all, the one to be named first first.
 fn origins(connection: &Connection, session: Option<i64>) -> rusqlite::Result<HashMap<i64, Vec<Origin>>> {
-    let mut statement = connection.prepare_cached(
+    let mut statement = connection.prepare_cached(&format!(
         "SELECT o.session, h.url, o.gone FROM origin o JOIN home h ON h.n = o.home \
-         WHERE o.session BETWEEN ?1 AND ?2 ORDER BY o.session, o.gone IS NOT NULL, o.updated DESC, h.n",
-    )?;
+         WHERE o.session BETWEEN ?1 AND ?2 ORDER BY o.session, {LEADER_FIRST}"
+    ))?;
     let mut rows = statement.query((session.unwrap_or(i64::MIN), session.unwrap_or(i64::MAX)))?;
     let mut origins: HashMap<i64, Vec<Origin>> = HashMap::new();
     while let Some(row) = rows.next()? {
@@ -759,10 +759,17 @@ pub(super) fn messages_below(connection: &Connection, session: i64) -> rusqlite:
     Ok(found)
 }
 
-/// Whether a session comes from a home in which OpenCode orders messages by time.
+/// The order of the homes of a session, the one that leads first: see `sync::compare::leader`.
+const LEADER_FIRST: &str =
+    "o.gone IS NOT NULL, o.updated DESC, h.by_time DESC, h.own DESC, o.turn DESC, h.n DESC";
+
+/// Whether the home that leads in a session is one in which OpenCode orders messages by time.
 pub(super) fn is_by_time(connection: &Connection, session: i64) -> rusqlite::Result<bool> {
+    let sql = format!(
+        "SELECT h.by_time FROM origin o JOIN home h ON h.n = o.home WHERE o.session = ?1 ORDER BY {LEADER_FIRST} LIMIT 1"
+    );
     connection
-        .prepare_cached("SELECT h.by_time FROM document d JOIN home h ON h.n = d.home WHERE d.n = ?1")?
+        .prepare_cached(&sql)?
         .query_row([session], |row| row.get(0))
         .optional()
         .map(|by_time| by_time.unwrap_or(false))

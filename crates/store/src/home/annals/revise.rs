@@ -10,6 +10,7 @@ use super::codec::{self, Hash};
 use super::facts::{Facts, Prepared};
 use super::kind::Kind;
 use super::read::{latest, number};
+use super::synced::unsay;
 
 /// A revision that is being made.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Revising<'c> {
     time: Millis,
     reason: String,
     home: Option<i64>,
+    /// The operation it is part of.
+    operation: Option<i64>,
     /// Whether it is about an earlier time.
     is_learnt: bool,
     /// Given with the first change: what changes nothing is no revision.
@@ -56,7 +59,7 @@ pub(crate) struct State {
     pub(crate) n: i64,
     era: i64,
     project: Option<String>,
-    since: i64,
+    pub(crate) since: i64,
     pub(crate) home: Option<i64>,
     pub(crate) hash: Option<Hash>,
     /// Whether the document exists.
@@ -96,6 +99,7 @@ impl<'c> Revising<'c> {
             time,
             reason: reason.to_owned(),
             home,
+            operation: None,
             is_learnt: false,
             number: None,
             touched: HashMap::new(),
@@ -117,6 +121,7 @@ impl<'c> Revising<'c> {
             time,
             reason: reason.to_owned(),
             home: Some(home),
+            operation: None,
             is_learnt: true,
             number: None,
             touched: HashMap::new(),
@@ -126,14 +131,21 @@ impl<'c> Revising<'c> {
         }
     }
 
+    /// The same revision as part of an operation.
+    pub(crate) fn of_operation(self, operation: Option<i64>) -> Revising<'c> {
+        Revising { operation, ..self }
+    }
+
     /// The number of the revision.
     pub(crate) fn number(&mut self) -> rusqlite::Result<i64> {
         if let Some(number) = self.number {
             return Ok(number);
         }
         self.connection
-            .prepare_cached("INSERT INTO revision (time, reason, home, learnt) VALUES (?1, ?2, ?3, ?4)")?
-            .execute((self.time, &self.reason, self.home, self.is_learnt))?;
+            .prepare_cached(
+                "INSERT INTO revision (time, reason, home, learnt, operation) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute((self.time, &self.reason, self.home, self.is_learnt, self.operation))?;
         let number = self.connection.last_insert_rowid();
         self.number = Some(number);
         Ok(number)
@@ -206,6 +218,7 @@ impl<'c> Revising<'c> {
             }
             None => false,
         };
+        let is_step = is_step && known.home == self.home && !self.is_held_elsewhere(&known)?;
         let number = self.number()?;
         // A placeholder is no state, so there is nothing to keep of it.
         let is_kept = !is_step && known.since != 0;
@@ -550,13 +563,26 @@ impl<'c> Revising<'c> {
         Ok(n)
     }
 
-    /// When a document stops being what a home said, what that home said is noted: or its next look there would take it
-    /// for a change.
+    /// Notes what a home said of a document when the shown state stops being that home's, and drops the note about the home that
+    /// gives it from now on.
     fn note_source(&self, known: &State) -> rusqlite::Result<()> {
-        match known.home.filter(|home| Some(*home) != self.home) {
-            Some(home) => note_said(self.connection, known.n, home, known.hash),
+        if known.home == self.home {
+            return Ok(());
+        }
+        if let Some(home) = self.home {
+            unsay(self.connection, known.n, home)?;
+        }
+        match known.home.filter(|_| known.is_present) {
+            Some(home) => note_said(self.connection, known.n, home, known.hash, None),
             None => Ok(()),
         }
+    }
+
+    /// Whether a home is noted to have this state, so that its text must not be dropped.
+    fn is_held_elsewhere(&self, known: &State) -> rusqlite::Result<bool> {
+        self.connection
+            .prepare_cached("SELECT 1 FROM source WHERE document = ?1 AND (hash = ?2 OR kept = ?2)")?
+            .exists((known.n, known.hash))
     }
 
     /// The latest state becomes one of the past.
@@ -609,16 +635,18 @@ impl<'c> Revising<'c> {
     }
 }
 
-/// Notes what a home says of a document, where that is not what the store says.
+/// Notes what a home says of a document whose shown state comes from elsewhere. `kept` is the state in the store that says the same in
+/// another form.
 pub(super) fn note_said(
     connection: &Connection,
     document: i64,
     home: i64,
     hash: Option<Hash>,
+    kept: Option<Hash>,
 ) -> rusqlite::Result<()> {
     connection
-        .prepare_cached("INSERT OR REPLACE INTO source (document, home, hash) VALUES (?1, ?2, ?3)")?
-        .execute((document, home, hash))
+        .prepare_cached("INSERT OR REPLACE INTO source (document, home, hash, kept) VALUES (?1, ?2, ?3, ?4)")?
+        .execute((document, home, hash, kept))
         .map(drop)
 }
 

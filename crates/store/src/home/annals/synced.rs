@@ -1,6 +1,5 @@
 //! What sync notes in the store: homes, where sessions come from, how far each look went.
 
-use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
@@ -8,72 +7,49 @@ use annals_core::{Document, Key, arrange};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::Annals;
-use super::codec::Hash;
+use super::codec::{self, Hash};
 use super::derived;
 use super::facts::Prepared;
 use super::kind::Kind;
+use super::past::documents_of;
 use super::read::{below, latest, number};
 use super::revise::{Put, Revising, State, note_said, state};
 use super::text_index::entry::Entry;
 use crate::figures::Figures;
 use crate::home::{Quarantined, ReadError};
 use crate::summary::SessionSummary;
-
-/// How deep a look at a session went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Depth {
-    /// The session's own document; its messages and parts were counted.
-    Messages = 1,
-    /// The same, with what each message took and each call.
-    Calls = 2,
-    /// Everything.
-    Parts = 3,
-}
-
-impl Depth {
-    fn from_number(number: i64) -> Depth {
-        match number {
-            3.. => Depth::Parts,
-            2 => Depth::Calls,
-            _ => Depth::Messages,
-        }
-    }
-}
+use crate::sync::compare::{self, Cursor, Depth, Known, Leaders, Look, Origin, Verdict};
 
 /// A home as the store knows it.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownHome {
     pub(crate) n: i64,
     pub(crate) stamp: Vec<u8>,
-}
-
-/// What is known of a session in a home.
-#[derive(Debug, Clone)]
-pub(crate) struct Origin {
-    pub(crate) session: i64,
-    pub(crate) updated: Millis,
-    pub(crate) stamp: Vec<u8>,
-    pub(crate) looked: Millis,
-    pub(crate) settled: bool,
-    pub(crate) depth: Depth,
-    pub(crate) events: Option<i64>,
-    pub(crate) is_gone: bool,
-    /// Whether something of it could not be read.
-    pub(crate) has_unreadable: bool,
+    /// Whether everything in it was taken over once.
+    pub(crate) is_complete: bool,
 }
 
 /// A change that a look found.
 #[derive(Debug)]
 pub(crate) enum Finding {
-    /// A document is new or has changed; with what the text index is to know of it. One that the store has nothing of was
-    /// let go already: many of them wait to be stored.
-    Put(Key, Option<Document>, Box<Prepared>, Text),
-    /// A document is gone.
-    Delete(Key),
-    /// The home has another form of the same document; the store keeps the one it has.
-    Same(Key, Hash),
-    /// The home has a document in an older state than the store.
-    Older(Key, Box<Prepared>),
+    /// A document is shown from now on; with what the text index is to know of it. The document itself is left out where the
+    /// store has nothing of it yet: many of them wait to be stored.
+    Show(Key, Option<Document>, Box<Prepared>, Text),
+    /// A document is not shown any more.
+    Remove(Key),
+    /// The home says this. It is what is shown, in the same form or in another.
+    Note(Key, Hash),
+    /// The home has a state that is not shown.
+    Keep(Key, Box<Prepared>),
+    /// The home does not have the document any more; another home does.
+    Unsay(Key),
+}
+
+impl Finding {
+    /// Whether a document was found otherwise than the store has it.
+    pub(crate) fn is_import(&self) -> bool {
+        matches!(self, Finding::Show(..) | Finding::Keep(..))
+    }
 }
 
 /// Where the numbers of a session come from after a look.
@@ -90,12 +66,9 @@ pub(crate) enum Numbers {
 /// How a look at a session ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    pub(crate) stamp: Vec<u8>,
+    pub(crate) cursor: Cursor,
     pub(crate) place: String,
-    pub(crate) updated: Millis,
     pub(crate) looked: Millis,
-    pub(crate) settled: bool,
-    pub(crate) depth: Depth,
     pub(crate) numbers: Numbers,
     pub(crate) quarantined: Vec<Quarantined>,
     /// Whether the look covered everything, so that what it did not find unreadable is readable.
@@ -106,9 +79,13 @@ impl Annals {
     pub(crate) fn known_home(&self, url: &str) -> Result<Option<KnownHome>, ReadError> {
         self.read(|connection| {
             connection
-                .prepare_cached("SELECT n, stamp FROM home WHERE url = ?1")?
+                .prepare_cached("SELECT n, stamp, complete FROM home WHERE url = ?1")?
                 .query_row([url], |row| {
-                    Ok(KnownHome { n: row.get(0)?, stamp: row.get::<_, Option<_>>(1)?.unwrap_or_default() })
+                    Ok(KnownHome {
+                        n: row.get(0)?,
+                        stamp: row.get::<_, Option<_>>(1)?.unwrap_or_default(),
+                        is_complete: row.get(2)?,
+                    })
                 })
                 .optional()
         })
@@ -120,7 +97,7 @@ impl Annals {
             // The index has the ids; the rows of the sessions are all over the file.
             let ids: HashMap<i64, String> = below(connection, 0, Kind::Session)?.into_iter().collect();
             let mut statement = connection.prepare_cached(
-                "SELECT session, updated, stamp, looked, settled, stage, events, gone IS NOT NULL \
+                "SELECT session, updated, stamp, looked, settled, stage, events, gone IS NOT NULL, turn \
                  FROM origin WHERE home = ?1",
             )?;
             let mut unreadable = connection.prepare_cached(
@@ -133,16 +110,20 @@ impl Annals {
             while let Some(row) = rows.next()? {
                 let session: i64 = row.get(0)?;
                 let Some(Ok(id)) = ids.get(&session).map(|id| SessionId::parse(id)) else { continue };
-                let origin = Origin {
-                    session,
-                    updated: row.get(1)?,
+                let cursor = Cursor {
                     stamp: row.get::<_, Option<_>>(2)?.unwrap_or_default(),
-                    looked: row.get(3)?,
+                    updated: row.get(1)?,
                     settled: row.get(4)?,
                     depth: Depth::from_number(row.get(5)?),
+                    has_unreadable: unreadable.contains(id.as_str()),
+                };
+                let origin = Origin {
+                    session,
+                    cursor,
+                    looked: row.get(3)?,
+                    turn: row.get(8)?,
                     events: row.get(6)?,
                     is_gone: row.get(7)?,
-                    has_unreadable: unreadable.contains(id.as_str()),
                 };
                 origins.insert(id, origin);
             }
@@ -196,6 +177,11 @@ impl Annals {
         Ok(sessions.into_iter().map(|(n, id)| (id, n)).collect())
     }
 
+    /// The number of a session, if the store has a place for it.
+    pub(crate) fn session_number(&self, session: &SessionId) -> Result<Option<i64>, ReadError> {
+        self.read(|connection| number(connection, 0, Kind::Session, session.as_str()))
+    }
+
     /// Whether the store has, or had, any message of a session.
     pub(crate) fn has_messages(&self, session: i64) -> Result<bool, ReadError> {
         self.read(|connection| {
@@ -205,66 +191,40 @@ impl Annals {
         })
     }
 
-    /// Where a home stands among all that hold a session, if the session was used there at `updated`.
-    pub(crate) fn standing(
-        &self,
-        session: &SessionId,
-        home: i64,
-        updated: Millis,
-    ) -> Result<Standing, ReadError> {
-        self.read(|connection| {
-            let Some(n) = number(connection, 0, Kind::Session, session.as_str())? else {
-                return Ok(Standing::Only);
-            };
-            let rank: (bool, String) = connection
-                .prepare_cached("SELECT by_time, url FROM home WHERE n = ?1")?
-                .query_row([home], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let mut statement = connection.prepare_cached(
-                "SELECT o.updated, h.by_time, h.url, o.gone IS NULL FROM origin o JOIN home h ON h.n = o.home \
-                 WHERE o.session = ?1 AND o.home <> ?2",
-            )?;
-            let mut rows = statement.query((n, home))?;
-            let mut standing = Standing::Only;
-            while let Some(row) = rows.next()? {
-                let (other, is_there): (Millis, bool) = (row.get(0)?, row.get(3)?);
-                let other_rank: (bool, String) = (row.get(1)?, row.get(2)?);
-                standing = standing.min(match updated.cmp(&other) {
-                    Ordering::Greater => Standing::Newest,
-                    // It is gone there, and what was taken from there stays.
-                    _ if !is_there => Standing::Latest,
-                    Ordering::Equal if rank > other_rank => Standing::Latest,
-                    Ordering::Equal => Standing::Level,
-                    Ordering::Less => Standing::Older,
-                });
-            }
-            Ok(standing)
-        })
+    /// The last look at a session in each home.
+    pub(crate) fn looks(&self, session: i64) -> Result<Vec<Look>, ReadError> {
+        self.read(|connection| looks(connection, session))
     }
 }
 
-/// Where a home stands among those that hold the same session. The session is what it is where it was used last. Where it
-/// was used at the same time, as after OpenCode's own migration, it is everything there is anywhere; and of a document that
-/// differs nevertheless, the one in a database, for that is what OpenCode uses from then on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
-    /// It was used later elsewhere: what differs is older.
-    Older,
-    /// It was used at the same time elsewhere, and what that says goes first.
-    Level,
-    /// It goes first, but does not take away what others have.
-    Latest,
-    /// It was used here after everybody else: what is not here is no longer so.
-    Newest,
-    /// No other home has ever had it.
-    Only,
+/// The last look at a session in each home.
+pub(crate) fn looks(connection: &Connection, session: i64) -> rusqlite::Result<Vec<Look>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT o.home, o.updated, h.by_time, h.own, o.turn, o.gone IS NULL, o.stage \
+         FROM origin o JOIN home h ON h.n = o.home WHERE o.session = ?1 ORDER BY o.home",
+    )?;
+    let looks = statement.query_map([session], |row| {
+        Ok(Look {
+            home: row.get(0)?,
+            updated: row.get(1)?,
+            is_database: row.get(2)?,
+            is_own: row.get(3)?,
+            turn: row.get(4)?,
+            is_there: row.get(5)?,
+            is_deep: Depth::from_number(row.get(6)?) == Depth::Parts,
+        })
+    })?;
+    looks.collect()
 }
 
-/// What a home says, held against what the store has. Nothing is written here.
+/// A look at one session, held against what the store has. Nothing is written here.
 pub(crate) struct Comparing<'s> {
     pub(crate) store: &'s Annals,
     pub(crate) session: SessionId,
     pub(crate) home: i64,
-    pub(crate) standing: Standing,
+    pub(crate) leaders: Leaders,
+    /// Whether other homes have the session too, or had it.
+    pub(crate) is_shared: bool,
     /// Whether the store has nothing of the session yet.
     pub(crate) is_new: bool,
     /// Whether it has any of its messages.
@@ -280,65 +240,88 @@ impl Comparing<'_> {
         converted: bool,
         text: impl FnOnce(&Key, &Document) -> Text,
     ) -> Result<Option<Finding>, ReadError> {
-        let put = |key: Key, is_new: bool| {
-            let prepared = Box::new(Prepared::new(&key, document, converted));
-            let text = text(&key, document);
-            Some(Finding::Put(key, (!is_new).then(|| document.clone()), prepared, text))
-        };
-        if self.is_new || (!self.has_messages && matches!(key, Key::Message(..) | Key::Part(..))) {
-            return Ok(put(key, true));
-        }
         let hash = Hash::of(document.bytes());
-        let known = self.store.read(|connection| self.known(connection, &key, hash, document))?;
-        Ok(match known {
-            Known::Unchanged => None,
-            Known::Same => Some(Finding::Same(key, hash)),
-            Known::Nothing if self.standing >= Standing::Level => put(key, true),
-            Known::Differs if self.standing >= Standing::Latest => put(key, false),
-            Known::Nothing | Known::Differs => {
-                let prepared = Box::new(Prepared::new(&key, document, converted));
-                Some(Finding::Older(key, prepared))
+        let has_items = || document.root().items().next().is_some();
+        // No list and an empty one are the same.
+        let is_implied = matches!(key, Key::Todo(_)) && !has_items();
+        let is_unknown =
+            self.is_new || (!self.has_messages && matches!(key, Key::Message(..) | Key::Part(..)));
+        let (verdict, is_known) = match is_unknown {
+            true => {
+                let leads = is_implied || self.leads(&key, None);
+                (compare::present(None, self.home, leads, hash, || false), false)
             }
+            false => self.store.read(|connection| {
+                let found = self.known(connection, &key)?;
+                let is_same = || {
+                    let shown = found.as_ref().and_then(|(n, _)| latest(connection, *n).ok().flatten());
+                    shown.is_some_and(|shown| arrange::is_same(&key, &shown, document))
+                };
+                let known = found.as_ref().map(|(_, known)| known);
+                let leads = self.leads(&key, known) || (is_implied && known.is_none());
+                Ok((compare::present(known, self.home, leads, hash, is_same), known.is_some()))
+            })?,
+        };
+        let prepared = || Box::new(Prepared::new(&key, document, converted));
+        Ok(match verdict {
+            Verdict::Show => {
+                let (prepared, text) = (prepared(), text(&key, document));
+                Some(Finding::Show(key, is_known.then(|| document.clone()), prepared, text))
+            }
+            Verdict::Keep => {
+                let prepared = prepared();
+                Some(Finding::Keep(key, prepared))
+            }
+            Verdict::Note => Some(Finding::Note(key, hash)),
+            Verdict::Nothing | Verdict::Remove | Verdict::Unsay => None,
         })
     }
 
-    fn known(
-        &self,
-        connection: &Connection,
-        key: &Key,
-        hash: Hash,
-        document: &Document,
-    ) -> rusqlite::Result<Known> {
-        let Some(state) = state_of(connection, key)? else { return Ok(Known::Nothing) };
-        let is_ours = state.home == Some(self.home);
-        if state.hash == Some(hash) || (is_ours && self.standing >= Standing::Latest) {
-            let is_same = state.hash == Some(hash) && !state.is_elsewhere(key);
-            return Ok(if is_same { Known::Unchanged } else { Known::Differs });
-        }
-        // What the home said when it was last looked at was dealt with then.
-        let source: Option<Option<Vec<u8>>> = connection
-            .prepare_cached("SELECT hash FROM source WHERE document = ?1 AND home = ?2")?
-            .query_row((state.n, self.home), |row| row.get(0))
-            .optional()?;
-        if source.flatten().and_then(|bytes| Hash::read(&bytes)) == Some(hash) {
-            return Ok(Known::Unchanged);
-        }
-        if !is_ours
-            && let Some(ours) = latest(connection, state.n)?
-            && arrange::is_same(key, &ours, document)
+    /// What is known of a document. None for one that is only named by others.
+    fn known(&self, connection: &Connection, key: &Key) -> rusqlite::Result<Option<(i64, Known)>> {
+        let Some(state) = state_of(connection, key)?.filter(|state| state.since != 0) else {
+            return Ok(None);
+        };
+        let mut known = Known {
+            // Filed under another project it is not what is shown.
+            shown: state.hash.filter(|_| !state.is_elsewhere(key)),
+            from: state.home,
+            ..Known::default()
+        };
+        if (self.is_shared || state.home != Some(self.home))
+            && let Some((hash, kept)) = said(connection, state.n, self.home)?
         {
-            return Ok(Known::Same);
+            known.said = hash;
+            known.kept = kept;
         }
-        Ok(Known::Differs)
+        Ok(Some((state.n, known)))
     }
 
-    /// The parts of a message that came from this home and are not there any more.
+    fn leads(&self, key: &Key, known: Option<&Known>) -> bool {
+        // Not every home has a place for these: whichever has one leads in them.
+        let is_optional = matches!(key, Key::Diff(_) | Key::LegacyShare(_));
+        let is_others = known.is_some_and(|known| known.shown.is_some() && known.from != Some(self.home));
+        self.leaders.is(self.home, matches!(key, Key::Session(..))) || (is_optional && !is_others)
+    }
+
+    /// What to do about a document that the home does not have.
+    fn lost(&self, connection: &Connection, key: Key) -> rusqlite::Result<Option<Finding>> {
+        let Some((_, known)) = self.known(connection, &key)? else { return Ok(None) };
+        let leads = self.leads(&key, Some(&known));
+        Ok(match compare::absent(&known, self.home, leads) {
+            Verdict::Remove => Some(Finding::Remove(key)),
+            Verdict::Unsay => Some(Finding::Unsay(key)),
+            _ => None,
+        })
+    }
+
+    /// The parts of a message that this home does not have.
     pub(crate) fn lost_parts(
         &self,
         message: &MessageId,
         present: &HashSet<PartId>,
     ) -> Result<Vec<Finding>, ReadError> {
-        if !self.has_messages || self.standing < Standing::Latest {
+        if !self.has_messages {
             return Ok(Vec::new());
         }
         self.store.read(|connection| {
@@ -349,76 +332,68 @@ impl Comparing<'_> {
                 return Ok(Vec::new());
             };
             let mut lost = Vec::new();
-            for (part, id) in below(connection, n, Kind::Part)? {
+            for (_, id) in below(connection, n, Kind::Part)? {
                 let Ok(id) = PartId::parse(&id) else { continue };
-                if !present.contains(&id) && self.is_from_here(connection, part)? {
-                    lost.push(Finding::Delete(Key::Part(self.session.clone(), message.clone(), id)));
+                if !present.contains(&id) {
+                    lost.extend(self.lost(connection, Key::Part(self.session.clone(), message.clone(), id))?);
                 }
             }
             Ok(lost)
         })
     }
 
-    /// The messages that came from this home and are not there any more.
-    pub(crate) fn lost_messages(&self, present: &HashSet<MessageId>) -> Result<Vec<Finding>, ReadError> {
-        if self.is_new || self.standing < Standing::Latest {
+    /// The messages that this home does not have, whether they are shown or not.
+    pub(crate) fn missing_messages(&self, present: &HashSet<MessageId>) -> Result<Vec<MessageId>, ReadError> {
+        if self.is_new {
             return Ok(Vec::new());
         }
         self.store.read(|connection| {
             let Some(session) = number(connection, 0, Kind::Session, self.session.as_str())? else {
                 return Ok(Vec::new());
             };
+            let all = below(connection, session, Kind::Message)?;
+            let ids = all.into_iter().filter_map(|(_, id)| MessageId::parse(&id).ok());
+            Ok(ids.filter(|id| !present.contains(id)).collect())
+        })
+    }
+
+    /// What to do about documents that the home does not have.
+    pub(crate) fn lost_documents(&self, keys: Vec<Key>) -> Result<Vec<Finding>, ReadError> {
+        if self.is_new || keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.store.read(|connection| {
             let mut lost = Vec::new();
-            for (message, id) in below(connection, session, Kind::Message)? {
-                let Ok(id) = MessageId::parse(&id) else { continue };
-                if !present.contains(&id) && self.is_from_here(connection, message)? {
-                    lost.push(Finding::Delete(Key::Message(self.session.clone(), id)));
+            for key in &keys {
+                // No list and an empty one are the same.
+                let is_empty = matches!(key, Key::Todo(_))
+                    && match state_of(connection, key)? {
+                        Some(state) => latest(connection, state.n)?
+                            .is_some_and(|list| list.root().items().next().is_none()),
+                        None => false,
+                    };
+                if !is_empty {
+                    lost.extend(self.lost(connection, key.clone())?);
                 }
             }
             Ok(lost)
         })
     }
-
-    /// What stood beside the session in this home and does not any more.
-    pub(crate) fn lost_beside(&self, present: &[Key]) -> Result<Vec<Finding>, ReadError> {
-        if self.is_new || self.standing < Standing::Latest {
-            return Ok(Vec::new());
-        }
-        let mut lost = Vec::new();
-        let id = &self.session;
-        for key in [
-            Key::Todo(id.clone()),
-            Key::Diff(id.clone()),
-            Key::Share(id.clone()),
-            Key::LegacyShare(id.clone()),
-        ] {
-            let is_lost = !present.contains(&key)
-                && self.store.read(|connection| match state_of(connection, &key)? {
-                    Some(state) => self.is_from_here(connection, state.n),
-                    None => Ok(false),
-                })?;
-            if is_lost {
-                lost.push(Finding::Delete(key));
-            }
-        }
-        Ok(lost)
-    }
-
-    /// Whether a document that this home does not have is gone with that: it was here when the home was last looked at,
-    /// or it comes from a home that is out of date. What was changed in the store is nobody's to delete.
-    fn is_from_here(&self, connection: &Connection, n: i64) -> rusqlite::Result<bool> {
-        let was_here = "SELECT 1 FROM document d WHERE n = ?1 AND hash NOTNULL AND home NOTNULL AND (home = ?2 OR ?3 \
-                        OR EXISTS (SELECT 1 FROM source s WHERE s.document = d.n AND s.home = ?2 AND s.hash NOTNULL))";
-        let is_newest = self.standing == Standing::Newest;
-        connection.prepare_cached(was_here)?.exists((n, self.home, is_newest))
-    }
 }
 
-enum Known {
-    Nothing,
-    Unchanged,
-    Same,
-    Differs,
+/// What a home said of a document when it was last looked at, and the state in the store that says the same.
+fn said(
+    connection: &Connection,
+    document: i64,
+    home: i64,
+) -> rusqlite::Result<Option<(Option<Hash>, Option<Hash>)>> {
+    let hash = |row: &rusqlite::Row<'_>, column: usize| -> rusqlite::Result<Option<Hash>> {
+        Ok(row.get_ref(column)?.as_bytes_or_null()?.and_then(Hash::read))
+    };
+    connection
+        .prepare_cached("SELECT hash, kept FROM source WHERE document = ?1 AND home = ?2")?
+        .query_row((document, home), |row| Ok((hash(row, 0)?, hash(row, 1)?)))
+        .optional()
 }
 
 /// The latest state of the document with a key.
@@ -440,33 +415,27 @@ fn state_of(connection: &Connection, key: &Key) -> rusqlite::Result<Option<State
     }
 }
 
-/// The number of a home, given to it now if it has none.
-pub(crate) fn home_number(connection: &Connection, url: &str, by_time: bool) -> rusqlite::Result<i64> {
-    connection
-        .prepare_cached("INSERT OR IGNORE INTO home (url, by_time) VALUES (?1, ?2)")?
-        .execute((url, by_time))?;
-    connection.prepare_cached("SELECT n FROM home WHERE url = ?1")?.query_row([url], |row| row.get(0))
-}
-
 /// Notes evidence of the state of a whole home, and when that was.
 pub(crate) fn note_home(
     connection: &Connection,
     home: i64,
     stamp: &[u8],
+    is_complete: bool,
     now: Millis,
 ) -> rusqlite::Result<()> {
     connection
-        .prepare_cached("UPDATE home SET stamp = ?2, synced = ?3 WHERE n = ?1")?
-        .execute((home, stamp, now))
+        .prepare_cached("UPDATE home SET stamp = ?2, synced = ?3, complete = complete OR ?4 WHERE n = ?1")?
+        .execute((home, stamp, now, is_complete))
         .map(drop)
 }
 
-/// When a session was last looked at in a home.
-pub(crate) fn looked(connection: &Connection, session: i64, home: i64) -> rusqlite::Result<Option<Millis>> {
+/// The number of the next look.
+pub(crate) fn next_turn(connection: &Connection) -> rusqlite::Result<i64> {
     connection
-        .prepare_cached("SELECT looked FROM origin WHERE session = ?1 AND home = ?2")?
-        .query_row((session, home), |row| row.get(0))
-        .optional()
+        .prepare_cached(
+            "INSERT INTO meta (name, value) VALUES ('turn', 1) ON CONFLICT DO UPDATE SET value = value + 1 RETURNING value",
+        )?
+        .query_row([], |row| row.get(0))
 }
 
 /// Moves the cursor of a session: what was found is in the same transaction.
@@ -479,19 +448,20 @@ pub(crate) fn note_look(
 ) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
-            "INSERT INTO origin (session, home, place, updated, stamp, looked, settled, stage) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET place = ?3, updated = ?4, stamp = ?5, \
-             looked = ?6, settled = ?7, stage = ?8, gone = NULL",
+            "INSERT INTO origin (session, home, place, updated, stamp, looked, settled, stage, turn) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO UPDATE SET place = ?3, updated = ?4, stamp = ?5, \
+             looked = ?6, settled = ?7, stage = ?8, turn = ?9, gone = NULL",
         )?
         .execute((
             session,
             home,
             &ended.place,
-            ended.updated,
-            &ended.stamp,
+            ended.cursor.updated,
+            &ended.cursor.stamp,
             ended.looked,
-            ended.settled,
-            ended.depth as i64,
+            ended.cursor.settled,
+            ended.cursor.depth as i64,
+            next_turn(connection)?,
         ))?;
     if ended.is_whole {
         connection
@@ -556,8 +526,10 @@ pub(crate) fn note_gone(
         )?
         .execute((home, session))?;
     connection
-        .prepare_cached("UPDATE origin SET gone = ?3, stamp = NULL WHERE session = ?1 AND home = ?2")?
-        .execute((session, home, now))
+        .prepare_cached(
+            "UPDATE origin SET gone = ?3, stamp = NULL, turn = ?4 WHERE session = ?1 AND home = ?2",
+        )?
+        .execute((session, home, now, next_turn(connection)?))
         .map(drop)
 }
 
@@ -591,18 +563,18 @@ pub(crate) enum Text {
     Known(Option<Box<Entry>>),
 }
 
-/// Makes a change that a look found. `to_index` is none as soon as something was changed of which the text index is to find
-/// out by itself.
+/// Makes a change that a look found. `leaders` are those of the session after the look. `to_index` is none as soon as something was
+/// changed of which the text index is to find out by itself. True if documents were changed.
 pub(crate) fn apply(
     connection: &Connection,
     revising: &mut Revising<'_>,
-    home: i64,
-    updated: Millis,
+    look: &Applied,
     finding: Finding,
     to_index: &mut Option<Vec<ToIndex>>,
 ) -> rusqlite::Result<bool> {
+    let home = look.home;
     match finding {
-        Finding::Put(key, document, prepared, text) => {
+        Finding::Show(key, document, prepared, text) => {
             let Put::Written(n) = revising.put(&key, &prepared, document.as_ref())? else { return Ok(false) };
             match (text, key.session(), &mut *to_index) {
                 _ if !Kind::of(&key).has_text() => {}
@@ -613,29 +585,166 @@ pub(crate) fn apply(
             }
             Ok(true)
         }
-        Finding::Delete(key) => {
+        Finding::Remove(key) => {
             *to_index = None;
-            revising.delete(&key)
-        }
-        Finding::Same(key, hash) => {
+            let is_removed = revising.delete(&key)?;
             if let Some(state) = revising.state(&key)? {
-                note_said(connection, state.n, home, Some(hash))?;
+                unsay(connection, state.n, home)?;
+            }
+            Ok(is_removed)
+        }
+        Finding::Note(key, hash) => {
+            if let Some(state) = revising.state(&key)? {
+                let kept = state.hash.filter(|shown| *shown != hash);
+                note_said(connection, state.n, home, Some(hash), kept)?;
             }
             Ok(false)
         }
-        Finding::Older(key, prepared) => {
+        Finding::Keep(key, prepared) => {
             *to_index = None;
+            hand_over(connection, revising, look, &key)?;
             let mut earlier =
-                Revising::of_the_past(connection, updated, "an older state in another home", home);
+                Revising::of_the_past(connection, look.updated, "an older state in another home", home);
             earlier.put_past(&key, Some(&prepared))?;
             earlier.finish()?;
             revising.end_past(&key)?;
             if let Some(state) = revising.state(&key)? {
-                note_said(connection, state.n, home, Some(prepared.packed.hash))?;
+                note_said(connection, state.n, home, Some(prepared.packed.hash), None)?;
             }
             Ok(true)
         }
+        Finding::Unsay(key) => {
+            hand_over(connection, revising, look, &key)?;
+            if let Some(state) = revising.state(&key)? {
+                unsay(connection, state.n, home)?;
+            }
+            Ok(false)
+        }
     }
+}
+
+/// The look whose findings are applied.
+pub(crate) struct Applied {
+    pub(crate) home: i64,
+    /// When the session was used in this home before what the look found.
+    pub(crate) updated: Millis,
+    pub(crate) leaders: Leaders,
+}
+
+/// A home that does not lead has given the state that is shown, and changes its mind: the leader says the same, so from now on the
+/// state is the leader's.
+fn hand_over(
+    connection: &Connection,
+    revising: &mut Revising<'_>,
+    look: &Applied,
+    key: &Key,
+) -> rusqlite::Result<()> {
+    let is_session = matches!(key, Key::Session(..));
+    let leader = if is_session { look.leaders.session } else { look.leaders.rest };
+    let Some(leader) = leader.filter(|leader| *leader != look.home) else { return Ok(()) };
+    if let Some(state) = revising.state(key)?.filter(|state| state.home == Some(look.home)) {
+        connection
+            .prepare_cached("UPDATE document SET home = ?2 WHERE n = ?1")?
+            .execute((state.n, leader))?;
+        connection
+            .prepare_cached("DELETE FROM source WHERE document = ?1 AND home = ?2 AND hash IS ?3")?
+            .execute((state.n, leader, state.hash))?;
+    }
+    Ok(())
+}
+
+/// Notes that a home does not have a document.
+pub(super) fn unsay(connection: &Connection, document: i64, home: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("DELETE FROM source WHERE document = ?1 AND home = ?2")?
+        .execute((document, home))
+        .map(drop)
+}
+
+/// Shows of a session what the home has that leads by now, as far as the store knows it: another home was used later, and does not have
+/// the session any more. The leader is looked at again as soon as it can be.
+pub(crate) fn settle(
+    connection: &Connection,
+    now: Millis,
+    session: i64,
+    leaders: Leaders,
+    gone: Option<i64>,
+) -> rusqlite::Result<()> {
+    for (is_session, leader) in [(true, leaders.session), (false, leaders.rest)] {
+        let Some(leader) = leader else { continue };
+        let mut revising = Revising::new(connection, now, "now as another home has it", Some(leader))?;
+        for (n, key) in documents_of(connection, session)? {
+            if matches!(key, Key::Session(..)) == is_session {
+                settle_document(connection, &mut revising, n, &key, leader)?;
+            }
+        }
+        revising.finish()?;
+        connection
+            .prepare_cached("UPDATE origin SET stamp = NULL, settled = 0 WHERE session = ?1 AND home = ?2")?
+            .execute((session, leader))?;
+    }
+    if let Some(gone) = gone {
+        for (n, _) in documents_of(connection, session)? {
+            unsay(connection, n, gone)?;
+        }
+    }
+    Ok(())
+}
+
+fn settle_document(
+    connection: &Connection,
+    revising: &mut Revising<'_>,
+    n: i64,
+    key: &Key,
+    leader: i64,
+) -> rusqlite::Result<()> {
+    let Some(state) = revising.state(key)?.filter(|state| state.since != 0) else { return Ok(()) };
+    // What was changed in the store stands, and what the leader gave is right.
+    if state.home.is_none_or(|from| from == leader) {
+        return Ok(());
+    }
+    match said(connection, n, leader)? {
+        Some((Some(hash), kept)) => {
+            let wanted = kept.unwrap_or(hash);
+            if state.hash == Some(wanted) {
+                connection
+                    .prepare_cached("UPDATE document SET home = ?2 WHERE n = ?1")?
+                    .execute((n, leader))?;
+                return if kept.is_none() { unsay(connection, n, leader) } else { Ok(()) };
+            }
+            if let Some(document) = state_with(connection, n, wanted)? {
+                revising.put(key, &Prepared::new(key, &document, false), None)?;
+            }
+        }
+        _ => {
+            // Kinds of documents that a home has no place for are not missing there.
+            if !matches!(key, Key::Diff(_) | Key::LegacyShare(_)) {
+                revising.delete(key)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An earlier state of a document, by its hash. None if it is not kept.
+fn state_with(connection: &Connection, n: i64, wanted: Hash) -> rusqlite::Result<Option<Document>> {
+    let mut statement = connection
+        .prepare_cached("SELECT hash, form, size, data, since, project FROM past WHERE document = ?1")?;
+    let mut rows = statement.query([n])?;
+    while let Some(row) = rows.next()? {
+        let (since, project): (i64, Option<String>) = (row.get(4)?, row.get(5)?);
+        let bound = row.get_ref(0)?.as_bytes_or_null()?.and_then(Hash::read);
+        if bound.map(|hash| hash.bound(n, since, project.as_deref())) != Some(wanted) {
+            continue;
+        }
+        let form: i64 = row.get(1)?;
+        let size: i64 = row.get::<_, Option<i64>>(2)?.unwrap_or(0);
+        let data = row.get_ref(3)?.as_bytes_or_null()?.unwrap_or_default();
+        if let Ok(text) = codec::unpack(form, size, data, wanted) {
+            return Ok(Document::parse(text).ok());
+        }
+    }
+    Ok(None)
 }
 
 /// Notes the numbers of a session of which the messages are not here yet, or that from now on they are.

@@ -8,9 +8,10 @@
 //! edited through the HTTP API, long after. That is found by a full sync.
 
 use std::collections::HashMap;
+use std::path::Path;
 
-use annals_core::ContentHash;
 use annals_core::id::{ProjectId, SessionId};
+use annals_core::{ContentHash, Key};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
@@ -107,6 +108,17 @@ impl Source for OpencodeDb {
                 })
             }
             Err(error) => Err(self.read_error(&error)),
+        }
+    }
+
+    fn has_place_for(&self, key: &Key) -> bool {
+        match key {
+            Key::LegacyShare(_) => false,
+            // Without the directory no diff is missing: the database was copied without it.
+            Key::Diff(session) => {
+                self.diff_path(session).is_some_and(|path| path.parent().is_some_and(Path::is_dir))
+            }
+            _ => true,
         }
     }
 

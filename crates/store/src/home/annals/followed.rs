@@ -1,0 +1,139 @@
+//! The homes that the store follows: which are the user's own, and recognising one that was moved.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use annals_core::id::SessionId;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::Annals;
+use super::synced;
+use crate::home::ReadError;
+use crate::open;
+use crate::sync::SyncError;
+use crate::sync::compare::Leaders;
+use crate::sync::source::Source;
+
+/// A home that the store knows.
+struct Row {
+    n: i64,
+    url: String,
+    is_database: bool,
+    is_own: bool,
+}
+
+impl Annals {
+    /// Adds a home that is followed from now on. Gives its number.
+    pub(crate) fn add_home(&self, source: &dyn Source, is_own: bool) -> Result<i64, SyncError> {
+        let failed = |error: rusqlite::Error| self.commit_error(&error);
+        let writing = self.write()?;
+        let url = source.url();
+        writing
+            .prepare_cached("INSERT OR IGNORE INTO home (url, by_time, own) VALUES (?1, ?2, ?3)")
+            .and_then(|mut insert| insert.execute((&url, source.as_database().is_some(), is_own)))
+            .map_err(failed)?;
+        let home = number(&writing, &url).map_err(failed)?.unwrap_or(0);
+        self.finish(writing)?;
+        Ok(home)
+    }
+
+    /// Finds out whether a home is one that the store knows under another path: it was moved, or was reached through a link. Then its
+    /// origins move along. Also notes whether it is the user's own.
+    pub(crate) fn recognise(&self, source: &dyn Source, is_own: bool) -> Result<(), SyncError> {
+        let url = source.url();
+        let known = self.read(rows)?;
+        match known.iter().find(|home| home.url == url) {
+            Some(home) if home.is_own || !is_own => return Ok(()),
+            Some(home) => return self.note_own(home.n, true),
+            None => {}
+        }
+        let is_database = source.as_database().is_some();
+        let alike = known.iter().filter(|home| home.is_database == is_database);
+        for home in alike {
+            let is_linked = is_same_place(&home.url, &url);
+            if is_linked || (home.is_own == is_own && self.has_moved(home, source)?) {
+                let failed = |error: rusqlite::Error| self.commit_error(&error);
+                let writing = self.write()?;
+                writing
+                    .execute("UPDATE home SET url = ?2, own = own OR ?3 WHERE n = ?1", (home.n, &url, is_own))
+                    .map_err(failed)?;
+                self.finish(writing)?;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a home that the store knows is not where it was, and a new one has its sessions.
+    fn has_moved(&self, home: &Row, source: &dyn Source) -> Result<bool, ReadError> {
+        if open::open_source(&home.url).is_ok() {
+            return Ok(false);
+        }
+        let origins = self.origins(home.n)?;
+        let here: HashSet<SessionId> =
+            source.survey()?.sessions.into_iter().map(|sighting| sighting.session).collect();
+        let known = origins.iter().filter(|(_, origin)| !origin.is_gone);
+        let (mut n_known, mut n_shared) = (0, 0);
+        for (id, _) in known {
+            n_known += 1;
+            n_shared += usize::from(here.contains(id));
+        }
+        Ok(n_shared > 0 && 2 * n_shared >= here.len().min(n_known))
+    }
+
+    /// Notes whether a home is the user's own, which decides among equals whose state of a session is shown.
+    fn note_own(&self, home: i64, is_own: bool) -> Result<(), SyncError> {
+        let failed = |error: rusqlite::Error| self.commit_error(&error);
+        let writing = self.write()?;
+        let shared: Vec<i64> = writing
+            .prepare_cached(
+                "SELECT session FROM origin o WHERE home = ?1 AND EXISTS \
+                 (SELECT 1 FROM origin p WHERE p.session = o.session AND p.home <> o.home)",
+            )
+            .and_then(|mut select| select.query_map([home], |row| row.get(0))?.collect())
+            .map_err(failed)?;
+        let leaders = |session: i64| synced::looks(&writing, session).map(|looks| Leaders::of(&looks));
+        let before: Vec<(i64, Leaders)> = shared
+            .into_iter()
+            .map(|session| Ok((session, leaders(session)?)))
+            .collect::<rusqlite::Result<_>>()
+            .map_err(failed)?;
+        writing.execute("UPDATE home SET own = ?2 WHERE n = ?1", (home, is_own)).map_err(failed)?;
+        for (session, before) in before {
+            let after = leaders(session).map_err(failed)?;
+            if after != before {
+                synced::settle(&writing, self.now(), session, after, None).map_err(failed)?;
+            }
+        }
+        self.finish(writing)?;
+        Ok(())
+    }
+
+    /// The urls of all homes that were ever followed.
+    pub fn followed(&self) -> Result<Vec<String>, ReadError> {
+        Ok(self.read(rows)?.into_iter().map(|home| home.url).collect())
+    }
+}
+
+fn rows(connection: &Connection) -> rusqlite::Result<Vec<Row>> {
+    let mut statement = connection.prepare_cached("SELECT n, url, by_time, own FROM home ORDER BY n")?;
+    let rows = statement.query_map([], |row| {
+        Ok(Row { n: row.get(0)?, url: row.get(1)?, is_database: row.get(2)?, is_own: row.get(3)? })
+    })?;
+    rows.collect()
+}
+
+pub(super) fn number(connection: &Connection, url: &str) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT n FROM home WHERE url = ?1")?
+        .query_row([url], |row| row.get(0))
+        .optional()
+}
+
+/// Whether two paths lead to the same place.
+fn is_same_place(a: &str, b: &str) -> bool {
+    match (Path::new(a).canonicalize(), Path::new(b).canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
+}

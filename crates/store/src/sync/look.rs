@@ -1,0 +1,436 @@
+//! Looks at sessions: reads what may have changed and compares it with the store, several sessions at once. What differs goes to the
+//! writer in chunks.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::mpsc::SyncSender;
+
+use annals_core::id::{MessageId, Millis, PartId, SessionId};
+use annals_core::lens::{Message, Session};
+use annals_core::{Document, Key};
+
+use super::Options;
+use super::compare::{Asked, Cursor, Depth, Leaders, Look, Reading};
+use super::source::{Seen, Source, look};
+use super::survey::Job;
+use crate::figures::Figures;
+use crate::home::annals::Annals;
+use crate::home::annals::synced::{Comparing, Ended, Finding, Numbers, Text};
+use crate::home::annals::text_index::entry::{Context, Entry};
+use crate::home::{Quarantined, ReadError, SessionRecord, Want};
+use crate::summary::{self, SessionState, SessionSummary};
+
+/// How long nothing must have been written to a session for it to count as settled. OpenCode sets marks and adds summaries
+/// for moments after an answer; a summary waits for a model.
+const SETTLING: Millis = 10 * 60 * 1000;
+/// An answer that has not ended after this time never will: its process is gone. OpenCode never mends such sessions.
+const ABANDONED: Millis = 7 * 24 * 60 * 60 * 1000;
+/// How many bytes of documents are handed to the writer at once.
+const CHUNK_BYTES: usize = 512 << 10;
+
+/// What all looks at the sessions of a home have in common.
+pub(super) struct Tour<'t> {
+    pub(super) store: &'t Annals,
+    pub(super) source: &'t dyn Source,
+    pub(super) home: i64,
+    /// What the home is, for its rank among several.
+    pub(super) is_own: bool,
+    pub(super) asked: Asked,
+    pub(super) options: Options,
+    /// The numbers of the sessions that the store had when the home was surveyed. To ask for each would take longer.
+    pub(super) numbers: HashMap<String, i64>,
+    pub(super) sender: SyncSender<Chunk>,
+}
+
+/// Something for the writer.
+pub(super) struct Chunk {
+    pub(super) job: usize,
+    pub(super) findings: Vec<Finding>,
+    pub(super) tally: Tally,
+    /// The looks at this session that were known when this one began. If there are others by now, this look was overtaken.
+    pub(super) looks: Vec<Look>,
+    pub(super) leaders: Leaders,
+    pub(super) is_overtaken: bool,
+    /// With the last chunk of a session.
+    pub(super) end: Option<End>,
+}
+
+pub(super) struct End {
+    pub(super) ended: Ended,
+    /// Whether anything has to be noted at all.
+    pub(super) is_news: bool,
+    /// Whether any document was found otherwise than it was.
+    pub(super) is_changed: bool,
+}
+
+/// Documents of a look.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    pub(super) seen: usize,
+    pub(super) unchanged: usize,
+    pub(super) bytes: usize,
+}
+
+/// Looks at one session and sends what has changed.
+pub(super) fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), ReadError> {
+    let known_depth = job.known.as_ref().map(|known| known.cursor.depth);
+    // What was looked at in depth once is kept up to date in depth.
+    let depth = known_depth.map_or(tour.asked.depth, |known| known.max(tour.asked.depth));
+    let looked = tour.store.now();
+    let Some(record) = tour.source.sighted(&job.sighting)? else { return Ok(()) };
+    let updated =
+        record.stored.document.lens::<Session<'_>>().time.and_then(|time| time.updated).unwrap_or(0);
+    let begin = |depth: Depth| Looking::begin(tour, index, &job.sighting.session, updated, depth);
+    if is_overtaken(tour, job)? {
+        let mut looking = begin(depth)?;
+        looking.is_overtaken = true;
+        looking.send(None);
+        return Ok(());
+    }
+    if depth < Depth::Parts {
+        let counted = count(tour.source, &record, depth)?;
+        // What comes from OpenCode's second transcript store is not added up, which only its documents tell.
+        if !counted.figures.iter().any(|figures| figures.converted) {
+            return begin(depth)?.finish_counted(tour, job, &record, counted, (depth, updated, looked));
+        }
+    }
+    begin(Depth::Parts)?.finish_whole(tour, job, &record, (updated, looked))
+}
+
+/// Whether somebody else has looked at the session in this home since it was surveyed.
+fn is_overtaken(tour: &Tour<'_>, job: &Job) -> Result<bool, ReadError> {
+    let Some(number) = tour.numbers.get(job.sighting.session.as_str()) else {
+        return Ok(job.known.is_some());
+    };
+    let looks = tour.store.looks(*number)?;
+    let turn = looks.iter().find(|look| look.home == tour.home).map(|look| look.turn);
+    Ok(turn != job.known.as_ref().map(|known| known.turn))
+}
+
+/// A session in numbers, with those of its messages if they are wanted.
+struct Counted {
+    summary: SessionSummary,
+    figures: Vec<Figures>,
+    quarantined: Vec<Quarantined>,
+}
+
+/// Counts what is in a session.
+fn count(source: &dyn Source, record: &SessionRecord, depth: Depth) -> Result<Counted, ReadError> {
+    let want = if depth == Depth::Messages { Want::PartCounts } else { Want::ToolCalls };
+    let mut of_messages = Vec::new();
+    let (summary, quarantined) = summary::read(source, record, want, &mut |figures| {
+        if depth == Depth::Calls {
+            of_messages.push(figures);
+        }
+    })?;
+    Ok(Counted { summary, figures: of_messages, quarantined })
+}
+
+/// A look at one session.
+struct Looking<'l> {
+    comparing: Comparing<'l>,
+    index: usize,
+    sender: &'l SyncSender<Chunk>,
+    looks: Vec<Look>,
+    findings: Vec<Finding>,
+    tally: Tally,
+    is_overtaken: bool,
+    /// Whether the writer has given up.
+    is_stopped: bool,
+    has_findings: bool,
+    /// Whether what is found goes into the text index as well.
+    is_indexed: bool,
+    /// The message at hand, if it was read.
+    context: Option<Context>,
+    /// Whether something is not finished yet.
+    is_open: bool,
+    /// When something was last written, as far as documents tell.
+    last: Millis,
+}
+
+impl<'l> Looking<'l> {
+    fn begin(
+        tour: &'l Tour<'_>,
+        index: usize,
+        id: &SessionId,
+        updated: Millis,
+        depth: Depth,
+    ) -> Result<Looking<'l>, ReadError> {
+        let number = tour.numbers.get(id.as_str()).copied();
+        let (looks, has_messages) = match number {
+            Some(number) => (tour.store.looks(number)?, tour.store.has_messages(number)?),
+            None => (Vec::new(), false),
+        };
+        let this = Look {
+            home: tour.home,
+            updated,
+            is_database: tour.source.as_database().is_some(),
+            is_own: tour.is_own,
+            turn: i64::MAX,
+            is_there: true,
+            is_deep: depth == Depth::Parts,
+        };
+        let others = looks.iter().filter(|look| look.home != tour.home).cloned();
+        let leaders = Leaders::of(&others.chain([this]).collect::<Vec<_>>());
+        let comparing = Comparing {
+            store: tour.store,
+            session: id.clone(),
+            home: tour.home,
+            leaders,
+            is_shared: looks.iter().any(|look| look.home != tour.home),
+            is_new: number.is_none(),
+            has_messages,
+        };
+        Ok(Looking {
+            comparing,
+            index,
+            sender: &tour.sender,
+            looks,
+            findings: Vec::new(),
+            tally: Tally::default(),
+            is_overtaken: false,
+            is_stopped: false,
+            has_findings: false,
+            is_indexed: tour.options.stage == super::Stage::Text,
+            context: None,
+            is_open: false,
+            last: 0,
+        })
+    }
+
+    /// Ends a look that went no deeper than the session's document and its numbers.
+    fn finish_counted(
+        mut self,
+        tour: &Tour<'_>,
+        job: &Job,
+        record: &SessionRecord,
+        counted: Counted,
+        (depth, updated, looked): (Depth, Millis, Millis),
+    ) -> Result<(), ReadError> {
+        self.document(record.stored.key.clone(), &record.stored.document, false)?;
+        let Counted { summary, figures, quarantined } = counted;
+        let quiet = tour.asked.began - job.sighting.written.max(updated);
+        let is_open = summary.state == SessionState::Open;
+        let settled = (quiet >= SETTLING && quarantined.is_empty() && !is_open) || quiet >= ABANDONED;
+        let numbers = match self.comparing.leaders.is(tour.home, true) {
+            true => Numbers::Counted(Box::new(summary), figures),
+            false => Numbers::AsBefore,
+        };
+        let cursor = Cursor {
+            stamp: job.sighting.stamp.clone(),
+            updated,
+            settled,
+            depth,
+            has_unreadable: !quarantined.is_empty(),
+        };
+        self.tally.seen += quarantined.len();
+        let place = record.stored.place.clone();
+        let ended = Ended { cursor, place, looked, numbers, quarantined, is_whole: true };
+        let is_changed = self.has_findings;
+        self.send(Some(End { ended, is_news: true, is_changed }));
+        Ok(())
+    }
+
+    /// Looks at messages and parts and ends the look.
+    fn finish_whole(
+        mut self,
+        tour: &Tour<'_>,
+        job: &Job,
+        record: &SessionRecord,
+        (updated, looked): (Millis, Millis),
+    ) -> Result<(), ReadError> {
+        self.last = job.sighting.written.max(updated);
+        self.document(record.stored.key.clone(), &record.stored.document, false)?;
+        let since = match job.reading {
+            Reading::Since(since) => Some(since),
+            Reading::Whole | Reading::Nothing => None,
+        };
+        let Some(mut quarantined) = self.messages(tour.source, record, since)? else { return Ok(()) };
+        self.beside(tour.source, &record.id, &mut quarantined)?;
+        // What was not read again may still be unfinished.
+        if since.is_some()
+            && let Some(known) = &job.known
+        {
+            self.is_open |= tour.store.is_open(known.session)?;
+        }
+        let quiet = tour.asked.began - self.last;
+        // What could not be read is tried again.
+        let settled = (!self.is_open && quarantined.is_empty() && quiet >= SETTLING) || quiet >= ABANDONED;
+        let cursor = Cursor {
+            stamp: job.sighting.stamp.clone(),
+            updated,
+            settled,
+            depth: Depth::Parts,
+            has_unreadable: !quarantined.is_empty(),
+        };
+        let is_known = |known: &super::compare::Origin| {
+            known.cursor == cursor && !known.is_gone && known.looked <= tour.asked.began
+        };
+        let is_news = self.has_findings || !job.known.as_ref().is_some_and(is_known);
+        self.tally.seen += quarantined.len();
+        let place = record.stored.place.clone();
+        let is_whole = since.is_none();
+        let ended = Ended { cursor, place, looked, numbers: Numbers::Stored, quarantined, is_whole };
+        let is_changed = self.has_findings;
+        self.send(Some(End { ended, is_news, is_changed }));
+        Ok(())
+    }
+
+    fn document(&mut self, key: Key, document: &Document, converted: bool) -> Result<(), ReadError> {
+        self.tally.seen += 1;
+        self.tally.bytes += document.bytes().len();
+        // What a part is to the index depends on its message; where that was not read, the index is told later.
+        let can_be_indexed = self.is_indexed
+            && match key {
+                Key::Session(..) | Key::Message(..) => true,
+                Key::Part(..) => self.context.is_some(),
+                _ => false,
+            };
+        let context = self.context.as_ref();
+        let text = |key: &Key, document: &_| match can_be_indexed {
+            true => Text::Known(Entry::of(key, document, context).map(Box::new)),
+            false => Text::Unknown,
+        };
+        let finding = self.comparing.document(key, document, converted, text)?;
+        self.tally.unchanged += usize::from(!finding.as_ref().is_some_and(Finding::is_import));
+        self.extend(finding);
+        if self.tally.bytes >= CHUNK_BYTES {
+            self.send(None);
+        }
+        Ok(())
+    }
+
+    /// Looks at the messages of a session. Gives what could not be read; none if the writer has given up.
+    fn messages(
+        &mut self,
+        source: &dyn Source,
+        record: &SessionRecord,
+        since: Option<Millis>,
+    ) -> Result<Option<Vec<Quarantined>>, ReadError> {
+        let mut present: HashSet<MessageId> = HashSet::new();
+        let mut quarantined = Vec::new();
+        let mut failed: Option<ReadError> = None;
+        let unvisited = look(source, record, since, &mut |mut seen| {
+            quarantined.append(&mut seen.quarantined);
+            present.insert(seen.id.clone());
+            match self.message(seen) {
+                Ok(()) if self.is_stopped => ControlFlow::Break(()),
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if self.is_stopped {
+            return Ok(None);
+        }
+        if unvisited.is_empty() {
+            self.missing_messages(source, &present)?;
+        }
+        quarantined.extend(unvisited);
+        Ok(Some(quarantined))
+    }
+
+    fn message(&mut self, seen: Seen) -> Result<(), ReadError> {
+        if let Some(stored) = &seen.stored {
+            let message = stored.document.lens::<Message<'_>>();
+            self.last = self.last.max(message.created().unwrap_or(0));
+            if let Message::Assistant(answer) = &message {
+                let completed = answer.time.as_ref().and_then(|time| time.completed);
+                self.last = self.last.max(completed.unwrap_or(0));
+            }
+            self.is_open |= annals_core::stream::is_open(&stored.key, &stored.document);
+            self.context =
+                self.is_indexed.then(|| Context::of(&Figures::of(&message, message.created().unwrap_or(0))));
+            self.document(stored.key.clone(), &stored.document, seen.converted)?;
+        } else {
+            self.context = None;
+        }
+        let mut present: HashSet<PartId> = HashSet::new();
+        for (id, stored) in seen.parts {
+            if let Some(stored) = stored {
+                self.is_open |= annals_core::stream::is_open(&stored.key, &stored.document);
+                self.document(stored.key, &stored.document, seen.converted)?;
+            }
+            present.insert(id);
+        }
+        if seen.is_complete {
+            let lost = self.comparing.lost_parts(&seen.id, &present)?;
+            self.extend(lost);
+        }
+        Ok(())
+    }
+
+    /// Finds what became of messages that the home does not have. Their parts may still be there, as after an undo in a directory.
+    fn missing_messages(
+        &mut self,
+        source: &dyn Source,
+        present: &HashSet<MessageId>,
+    ) -> Result<(), ReadError> {
+        for message in self.comparing.missing_messages(present)? {
+            let key = Key::Message(self.comparing.session.clone(), message.clone());
+            let lost = self.comparing.lost_documents(vec![key])?;
+            self.extend(lost);
+            for part in self.comparing.lost_parts(&message, &HashSet::new())? {
+                let (Finding::Remove(key) | Finding::Unsay(key)) = &part else { continue };
+                match source.document(key) {
+                    Ok(None) => self.extend([part]),
+                    Ok(Some(_)) | Err(ReadError::Unreadable(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at what stands beside the session.
+    fn beside(
+        &mut self,
+        source: &dyn Source,
+        id: &SessionId,
+        quarantined: &mut Vec<Quarantined>,
+    ) -> Result<(), ReadError> {
+        let mut missing = Vec::new();
+        let mut is_certain = true;
+        for key in Key::beside(id) {
+            match source.document(&key) {
+                Ok(Some(stored)) => self.document(key, &stored.document, false)?,
+                Ok(None) if source.has_place_for(&key) => missing.push(key),
+                Ok(None) => {}
+                Err(ReadError::Unreadable(problem)) => {
+                    quarantined.push(problem.of(id));
+                    is_certain = false;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if is_certain {
+            let lost = self.comparing.lost_documents(missing)?;
+            self.extend(lost);
+        }
+        Ok(())
+    }
+
+    fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        let n_before = self.findings.len();
+        self.findings.extend(findings);
+        self.has_findings |= self.findings.len() > n_before;
+    }
+
+    fn send(&mut self, end: Option<End>) {
+        let chunk = Chunk {
+            job: self.index,
+            findings: std::mem::take(&mut self.findings),
+            tally: std::mem::take(&mut self.tally),
+            looks: self.looks.clone(),
+            leaders: self.comparing.leaders,
+            is_overtaken: self.is_overtaken,
+            end,
+        };
+        self.is_stopped |= self.sender.send(chunk).is_err();
+    }
+}

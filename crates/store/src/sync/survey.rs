@@ -1,0 +1,183 @@
+//! What has to be looked at in a home: cheap evidence of what may have changed, held against what is known of the home.
+
+use std::collections::{HashMap, HashSet};
+
+use annals_core::ContentHash;
+use annals_core::id::{Millis, SessionId};
+
+use super::compare::{Asked, Origin, Reading, SLACK, reading};
+use super::source::{Sighting, Source};
+use super::{Account, Options, SyncError};
+use crate::home::annals::Annals;
+use crate::home::annals::synced::KnownHome;
+use crate::home::{Quarantined, Reason};
+
+/// A session to be looked at.
+pub(super) struct Job {
+    pub(super) sighting: Sighting,
+    pub(super) known: Option<Origin>,
+    pub(super) reading: Reading,
+}
+
+/// What is to be done in a home.
+pub(super) struct Plan {
+    pub(super) known: Option<KnownHome>,
+    pub(super) asked: Asked,
+    pub(super) jobs: Vec<Job>,
+    /// Sessions that are not where they were.
+    pub(super) gone: Vec<(SessionId, Origin)>,
+    /// What could not be listed.
+    pub(super) unreadable: Vec<Quarantined>,
+    /// Whether any project record may have changed.
+    pub(super) has_new_projects: bool,
+    /// Whether not everything in the home was taken over yet.
+    pub(super) is_first: bool,
+    /// Evidence of the state of the whole home.
+    pub(super) stamp: Vec<u8>,
+    pub(super) forgotten: Forgotten,
+}
+
+/// The sessions that were forgotten. Only hashes of their ids are known.
+pub(super) struct Forgotten(HashSet<Vec<u8>>);
+
+impl Forgotten {
+    pub(super) fn contains(&self, session: &SessionId) -> bool {
+        !self.0.is_empty() && self.0.contains(&ContentHash::of(session.as_str().as_bytes()).as_bytes()[..16])
+    }
+}
+
+/// Which sessions a sync is about.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Scope<'s> {
+    All,
+    /// These, all of them whole, whatever the evidence says.
+    Only(&'s HashSet<SessionId>),
+}
+
+/// Plans what to do in a home. None if there is nothing to do.
+pub(super) fn plan(
+    store: &Annals,
+    source: &dyn Source,
+    options: Options,
+    scope: Scope<'_>,
+    account: &mut Account,
+) -> Result<Option<Plan>, SyncError> {
+    let began = store.now();
+    let asked = Asked { depth: options.stage.depth(), full: options.full, began };
+    let known = store.known_home(&source.url())?;
+    let origins = match &known {
+        Some(home) => store.origins(home.n)?,
+        None => HashMap::new(),
+    };
+    let file = file_evidence(source, began);
+    if let (Some(file), Some(home), Scope::All) = (&file, &known, scope)
+        && is_untouched(file, home, &origins, options, asked)
+    {
+        account.sessions += origins.values().filter(|origin| !origin.is_gone).count();
+        return Ok(None);
+    }
+    let survey = source.survey()?;
+    account.sessions += survey.sessions.len();
+    let forgotten = Forgotten(store.forgotten()?);
+    // Where something could not be listed, what is missing may be in there.
+    let is_listed = survey.quarantined.iter().all(|problem| matches!(problem.reason, Reason::BadName(_)));
+    let present: HashSet<SessionId> =
+        survey.sessions.iter().map(|sighting| sighting.session.clone()).collect();
+    let is_gone = |id: &SessionId, origin: &Origin| !origin.is_gone && is_listed && !present.contains(id);
+    let gone: Vec<(SessionId, Origin)> = origins
+        .iter()
+        .filter(|(id, origin)| scope.contains(id) && is_gone(id, origin))
+        .map(|(id, origin)| (id.clone(), origin.clone()))
+        .collect();
+    let jobs = jobs(survey.sessions, &origins, asked, scope, &forgotten, account);
+    let projects = ContentHash::of(&survey.projects);
+    let stamp = [&projects.as_bytes()[..16], file.as_deref().unwrap_or_default()].concat();
+    let plan = Plan {
+        is_first: known.as_ref().is_none_or(|home| !home.is_complete),
+        has_new_projects: known
+            .as_ref()
+            .is_none_or(|home| !home.stamp.starts_with(&projects.as_bytes()[..16])),
+        known,
+        asked,
+        jobs,
+        gone,
+        unreadable: survey.quarantined,
+        stamp,
+        forgotten,
+    };
+    Ok((!plan.is_empty(options)).then_some(plan))
+}
+
+impl Plan {
+    fn is_empty(&self, options: Options) -> bool {
+        let is_same_home = self.known.as_ref().is_some_and(|home| home.stamp == self.stamp);
+        let lacks_orphans = self.is_first && options.stage.depth() == super::compare::Depth::Parts;
+        self.jobs.is_empty()
+            && self.gone.is_empty()
+            && is_same_home
+            && !lacks_orphans
+            && !options.events
+            && self.unreadable.is_empty()
+    }
+}
+
+impl Scope<'_> {
+    fn contains(self, session: &SessionId) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Only(sessions) => sessions.contains(session),
+        }
+    }
+}
+
+/// The sessions to be looked at.
+fn jobs(
+    sightings: Vec<Sighting>,
+    origins: &HashMap<SessionId, Origin>,
+    asked: Asked,
+    scope: Scope<'_>,
+    forgotten: &Forgotten,
+    account: &mut Account,
+) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for sighting in sightings {
+        if !scope.contains(&sighting.session) {
+            continue;
+        }
+        if forgotten.contains(&sighting.session) {
+            account.forgotten += 1;
+            continue;
+        }
+        let known = origins.get(&sighting.session).cloned();
+        let reading = match scope {
+            Scope::All => reading(known.as_ref(), &sighting, asked),
+            Scope::Only(_) => Reading::Whole,
+        };
+        if reading != Reading::Nothing {
+            jobs.push(Job { sighting, known, reading });
+        }
+    }
+    jobs
+}
+
+/// Evidence of the state of a database's file: as long as it stays the same, nothing in it has changed. A file that was written to
+/// only just now can be written to again without a trace, so it gives none.
+fn file_evidence(source: &dyn Source, began: Millis) -> Option<Vec<u8>> {
+    let (stamp, changed) = source.as_database()?.stamp();
+    Some(if changed < began - SLACK { stamp } else { Vec::new() })
+}
+
+fn is_untouched(
+    file: &[u8],
+    home: &KnownHome,
+    origins: &HashMap<SessionId, Origin>,
+    options: Options,
+    asked: Asked,
+) -> bool {
+    !options.full
+        && !options.events
+        && !file.is_empty()
+        && home.stamp.get(16..) == Some(file)
+        && (home.is_complete || options.stage.depth() < super::compare::Depth::Parts)
+        && origins.values().all(|origin| origin.is_done(asked))
+}
