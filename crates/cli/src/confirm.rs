@@ -1,15 +1,14 @@
 //! Asking before something is done that is hard to take back.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal};
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::output::ask;
 
 /// Asks a question, and takes anything but yes for no.
 pub(crate) fn confirmed(question: &str) -> Result<bool, CliError> {
-    let mut stderr = io::stderr();
-    write!(stderr, "{question} [y/N] ")?;
-    stderr.flush()?;
+    ask(&format!("{question} [y/N]"))?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))

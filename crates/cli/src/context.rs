@@ -9,8 +9,8 @@ use annals::open;
 use annals::query::{Archived, SessionQuery};
 
 use crate::args::{Filters, Global};
-use crate::error::{CliError, not_found};
-use crate::output::{Output, OutputOptions, Painter, use_color};
+use crate::error::{CliError, Outcome, not_found};
+use crate::output::{Output, OutputOptions, Painter, error_line, use_color};
 use crate::progress::Progress;
 use crate::text::Clock;
 use crate::time_arg::parse_time;
@@ -46,8 +46,9 @@ impl Context {
         let current_dir = std::env::current_dir()
             .map_err(|error| CliError::new(format!("cannot tell the current directory: {error}")))?;
         let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
-        let home = variable("HOME").or_else(|| variable("USERPROFILE"));
-        let data_home = variable("XDG_DATA_HOME");
+        let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
+        let home = absolute("HOME").or_else(|| absolute("USERPROFILE"));
+        let data_home = absolute("XDG_DATA_HOME");
         let named = global.store.as_ref().filter(|path| !path.is_empty());
         let store = StorePlace {
             path: match named {
@@ -98,9 +99,8 @@ impl Context {
 
     /// A line on standard error, unless the user wants quiet.
     pub(crate) fn note(&self, line: &str) {
-        use std::io::Write;
         if !self.quiet {
-            let _ = writeln!(std::io::stderr(), "{line}");
+            error_line(line, self.stderr_paint());
         }
     }
 
@@ -114,6 +114,22 @@ impl Context {
     /// Something the user should know of, although the command goes on.
     pub(crate) fn warn(&self, line: &str) {
         self.note(&format!("{} {line}", self.stderr_paint().warn_bold("warning:")));
+    }
+
+    /// Says that a database is gone and only its log is left, which holds what was committed last and does not survive the
+    /// next start of OpenCode.
+    pub(crate) fn report_lone_logs(&self) -> Outcome {
+        let data = self.data_directory.as_deref().filter(|_| self.homes.is_empty());
+        let logs = data.map(open::lone_logs).unwrap_or_default();
+        let hint = self.stderr_paint().id("hint:");
+        for log in &logs {
+            let (log, database) = (log.path.display(), log.database.display());
+            self.warn(&format!(
+                "{database} is gone, but its log {log} is there, and sessions may be in it. Do not start OpenCode: it would make a new database and remove the log"
+            ));
+            self.note(&format!("{hint} make a copy of the log first; then put {database} back beside it, from a backup or a snapshot of the file system"));
+        }
+        if logs.is_empty() { Outcome::Done } else { Outcome::WithProblems }
     }
 
     /// A progress bar for standard error.

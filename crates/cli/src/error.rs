@@ -1,22 +1,25 @@
 //! Errors as sentences: what happened, where, what to do.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 
 use annals::find::FindError;
 use annals::history::UndoError;
 use annals::home::annals::{BackupError, ForgetError, OpenAnnalsError};
 use annals::home::opencode_db::OpenDbError;
 use annals::home::opencode_dir::OpenDirError;
-use annals::home::{CommitError, Quarantined, ReadError};
+use annals::home::{CommitError, DamagedRows, Quarantined, ReadError};
 use annals::import::ImportError;
 use annals::open::OpenError;
 use annals::remove::RemoveError;
 use annals::search::SearchError;
 use annals::sync::SyncError;
 
-use crate::output::Painter;
-use crate::text::{Clock, count, cut, harmless, one_line};
+use crate::context::Context;
+use crate::homes::Homes;
+use crate::output::{Painter, error_line};
+use crate::text::{Clock, count, cut, harmless, one_line, shell_word};
 
 /// Why a command could not do what it was asked to.
 #[derive(Debug, Clone)]
@@ -76,13 +79,12 @@ impl CliError {
     }
 
     pub(crate) fn print(&self, paint: Painter) {
-        let mut stderr = io::stderr().lock();
-        let _ = writeln!(stderr, "{} {}", paint.bad_bold("error:"), self.message);
+        error_line(&format!("{} {}", paint.bad_bold("error:"), self.message), paint);
         for detail in &self.details {
-            let _ = writeln!(stderr, "  {detail}");
+            error_line(&format!("  {detail}"), paint);
         }
         for hint in &self.hints {
-            let _ = writeln!(stderr, "{} {hint}", paint.id("hint:"));
+            error_line(&format!("{} {hint}", paint.id("hint:")), paint);
         }
     }
 }
@@ -147,7 +149,14 @@ impl From<SyncError> for CliError {
         match error {
             SyncError::Commit(error) => error.into(),
             SyncError::Read(error) => error.into(),
-            SyncError::Index(error) => error.into(),
+            SyncError::Index(error) => {
+                let mut error = CliError::from(error);
+                error.hints.insert(
+                    0,
+                    "what was found is in the store; only `annals search` needs the index".to_owned(),
+                );
+                error
+            }
             error => CliError::new(error),
         }
     }
@@ -269,8 +278,9 @@ impl From<ImportError> for CliError {
         match error {
             ImportError::Read(error) => error.into(),
             ImportError::Commit(error) => error.into(),
-            error @ ImportError::Exists { .. } => CliError::new(error)
-                .hint("`--merge` adds what is missing and keeps the more recent of what differs"),
+            error @ ImportError::Exists { .. } => {
+                CliError::new(error).hint("`--merge` adds what is missing; what differs is kept and reported")
+            }
             error => CliError::new(error).hint("nothing was written"),
         }
     }
@@ -310,19 +320,75 @@ pub(crate) fn report_quarantine(quarantined: &[Quarantined], paint: Painter) -> 
         return Outcome::Done;
     }
     const SHOWN: usize = 5;
-    let mut stderr = io::stderr().lock();
-    let what = count(quarantined.len(), "document");
-    let _ = writeln!(
-        stderr,
-        "{} {what} could not be read; everything else is there",
-        paint.warn_bold("warning:")
-    );
-    for problem in quarantined.iter().take(SHOWN) {
-        let _ = writeln!(stderr, "  {}", one_line(&problem.to_string()));
+    let warning = paint.warn_bold("warning:");
+    let n_single = quarantined.iter().filter(|problem| problem.damaged_rows().is_none()).count();
+    match damaged(quarantined) {
+        None => {
+            let what = count(quarantined.len(), "document");
+            error_line(&format!("{warning} {what} could not be read; everything else is there"), paint);
+        }
+        Some(rows) => {
+            let others = match n_single {
+                0 => String::new(),
+                n => format!(", and {}", count(n, "other document")),
+            };
+            let text =
+                format!("{rows}{others} could not be read: the database is damaged, and numbers are too low");
+            error_line(&format!("{warning} {text}"), paint);
+        }
     }
-    if quarantined.len() > SHOWN {
-        let _ = writeln!(stderr, "  … and {} more", quarantined.len() - SHOWN);
+    // Damaged rows may belong to any session, so each session that looks for its own names them.
+    let mut lines: Vec<String> = Vec::new();
+    for problem in quarantined {
+        let line = match problem.damaged_rows() {
+            Some(rows) => format!("{rows}: {}", problem.reason),
+            None => problem.to_string(),
+        };
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+        if lines.len() > SHOWN {
+            break;
+        }
     }
-    let _ = writeln!(stderr, "{} `annals check` lists everything that is damaged", paint.id("hint:"));
+    for line in lines.iter().take(SHOWN) {
+        error_line(&format!("  {}", one_line(line)), paint);
+    }
+    if lines.len() > SHOWN {
+        error_line(&format!("  … and {} more", quarantined.len().saturating_sub(SHOWN)), paint);
+    }
+    let hint = paint.id("hint:");
+    error_line(&format!("{hint} `annals check` lists everything that is damaged"), paint);
     Outcome::WithProblems
+}
+
+/// How much damaged rows may have held, in words; none if there are no such rows.
+pub(crate) fn damaged<'q>(quarantined: impl IntoIterator<Item = &'q Quarantined>) -> Option<String> {
+    let counts = DamagedRows::count(quarantined);
+    let words: Vec<String> =
+        counts.iter().map(|(table, n)| count(usize::try_from(*n).unwrap_or(usize::MAX), table)).collect();
+    (!words.is_empty()).then(|| format!("up to {}", words.join(" and ")))
+}
+
+/// Says that homes are damaged, in commands that would otherwise not come across the damage: what a store noted when it last
+/// looked at them.
+pub(crate) fn report_damage(context: &Context, homes: &Homes) -> Result<Outcome, CliError> {
+    let Some(store) = homes.store() else { return Ok(Outcome::Done) };
+    let mut by_home: BTreeMap<String, Vec<Quarantined>> = BTreeMap::new();
+    for (home, problem) in store.annals.noted_damage()? {
+        by_home.entry(home).or_default().push(problem);
+    }
+    for (home, problems) in &by_home {
+        let lost = damaged(problems).unwrap_or_else(|| count(problems.len(), "document"));
+        context.warn(&format!("{home} is damaged: {lost} could not be read, and numbers are too low"));
+        tell_rescue(context, home);
+    }
+    Ok(if by_home.is_empty() { Outcome::Done } else { Outcome::WithProblems })
+}
+
+/// Says how to save what can be read of a damaged home.
+pub(crate) fn tell_rescue(context: &Context, home: &str) {
+    let hint = context.stderr_paint().id("hint:");
+    context.note(&format!("{hint} `annals check` says where; this saves what can be read:"));
+    context.note(&format!("  annals copy --from {} --to NEW.db", shell_word(home)));
 }

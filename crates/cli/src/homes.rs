@@ -9,6 +9,7 @@ use annals::home::opencode_db::Generation;
 use annals::home::{Read, SessionRecord, Several, Write};
 use annals::open::{self, Discovered};
 use annals::query::SessionQuery;
+use annals::scratch::Scratch;
 use annals::sync::source::Source;
 use annals::sync::{self, Account, Options, Stage, SyncError};
 
@@ -131,10 +132,7 @@ impl Context {
 
     /// A store for searching: the user's, the one that `--home` names, or a passing one made of the homes it names.
     /// `stage` says whether its text index is wanted.
-    pub(crate) fn open_searchable(
-        &self,
-        stage: Stage,
-    ) -> Result<(Store, Option<tempfile::TempDir>), CliError> {
+    pub(crate) fn open_searchable(&self, stage: Stage) -> Result<(Store, Option<Scratch>), CliError> {
         if let [] | [_] = self.homes[..]
             && self.homes.first().is_none_or(|url| self.names_store(url))
         {
@@ -145,7 +143,7 @@ impl Context {
             sources.extend(open_sources(url)?);
         }
         let failed = |error: std::io::Error| CliError::new(format!("cannot make a directory: {error}"));
-        let directory = tempfile::Builder::new().prefix("annals-").tempdir().map_err(failed)?;
+        let directory = Scratch::temporary().map_err(failed)?;
         let path = directory.path().join("annals.db");
         self.note_verbose(&format!("searching through a passing store, {}", path.display()));
         let annals = Annals::open_or_create(&path)?.with_clock(now);

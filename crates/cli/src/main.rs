@@ -12,6 +12,7 @@ mod context;
 mod difference;
 mod error;
 mod homes;
+mod kept;
 mod moment;
 mod output;
 mod progress;
@@ -23,6 +24,8 @@ mod transcript;
 mod wire;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 
@@ -37,7 +40,13 @@ use crate::error::{CliError, CommandResult, ErrorKind, Outcome};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let is_too_large = watch_file_size();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version; they hold nothing from outside.
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => return refuse(&error),
+    };
     let paint = output::Painter {
         color: output::use_color(cli.global.color, std::io::IsTerminal::is_terminal(&std::io::stderr())),
     };
@@ -46,41 +55,76 @@ fn main() -> ExitCode {
         Ok(Outcome::WithProblems) => ExitCode::from(3),
         Err(CliError { kind: ErrorKind::BrokenPipe, .. }) => ExitCode::SUCCESS,
         Err(error) => {
+            let error = match is_too_large.load(Ordering::Relaxed) {
+                true => error.hint("a file would have become larger than this shell allows: see `ulimit -f`"),
+                false => error,
+            };
             error.print(paint);
             ExitCode::from(if error.kind == ErrorKind::Usage { 2 } else { 1 })
         }
     }
 }
 
+/// Tells whether a file was to become larger than the limit of the process (`ulimit -f`). The system sends a signal then, which
+/// would end annals without a word; with somebody listening, the write fails like any other.
+fn watch_file_size() -> Arc<AtomicBool> {
+    let is_too_large = Arc::<AtomicBool>::default();
+    #[cfg(unix)]
+    {
+        // Without it a process ends as it always did.
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, is_too_large.clone());
+    }
+    is_too_large
+}
+
+/// Says what is wrong with the arguments. The message repeats them, and they may be anything.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let paint = output::Painter { color: output::use_color(output::ColorChoice::Auto, is_terminal) };
+    for line in error.render().ansi().to_string().lines() {
+        output::error_line(line, paint);
+    }
+    ExitCode::from(2)
+}
+
 fn run(cli: Cli) -> CommandResult {
     let context = Context::new(&cli.global)?;
+    let found = match &cli.command {
+        // These do not look at anybody's sessions.
+        Some(Command::Demo(_) | Command::Completions(_) | Command::Man(_)) => Outcome::Done,
+        _ => context.report_lone_logs(),
+    };
+    Ok(carry_out(&context, cli)?.and(found))
+}
+
+fn carry_out(context: &Context, cli: Cli) -> CommandResult {
     match cli.command {
-        None => commands::overview::run(&context, commands::overview::Hints::Shown),
-        Some(Command::List(args)) => commands::list::run(&context, &args),
-        Some(Command::Show(args)) => commands::show::run(&context, &args),
-        Some(Command::Tree(args)) => commands::tree::run(&context, &args),
-        Some(Command::Search(args)) => commands::search::run(&context, &args),
-        Some(Command::Stats(args)) => commands::stats::run(&context, &args),
-        Some(Command::Export(args)) => commands::export::run(&context, &args),
-        Some(Command::Import(args)) => commands::import::run(&context, &args),
-        Some(Command::Copy(args)) => commands::copy::run(&context, &args),
-        Some(Command::Todo(args)) => commands::todo::run(&context, &args),
-        Some(Command::Check(args)) => commands::check::run(&context, &args),
-        Some(Command::Rename(args)) => commands::rename::run(&context, &args),
-        Some(Command::Archive(args)) => commands::archive::run(&context, &args),
-        Some(Command::Rm(args)) => commands::rm::run(&context, &args),
-        Some(Command::Sync(args)) => commands::sync::run(&context, &args),
-        Some(Command::Reindex(args)) => commands::reindex::run(&context, &args),
-        Some(Command::Log(args)) => commands::log::run(&context, &args),
-        Some(Command::Diff(args)) => commands::diff::run(&context, &args),
-        Some(Command::Undo(args)) => commands::undo::run(&context, &args),
-        Some(Command::Restore(args)) => commands::restore::run(&context, &args),
-        Some(Command::Backup(args)) => commands::backup::run(&context, &args),
-        Some(Command::RestoreBackup(args)) => commands::restore_backup::run(&context, &args),
-        Some(Command::Prune(args)) => commands::prune::run(&context, &args),
-        Some(Command::Forget(args)) => commands::forget::run(&context, &args),
-        Some(Command::Demo(args)) => commands::demo::run(&context, &args),
-        Some(Command::Completions(args)) => commands::completions::run(&context, &args),
-        Some(Command::Man(args)) => commands::man::run(&context, &args),
+        None => commands::overview::run(context, commands::overview::Hints::Shown),
+        Some(Command::List(args)) => commands::list::run(context, &args),
+        Some(Command::Show(args)) => commands::show::run(context, &args),
+        Some(Command::Tree(args)) => commands::tree::run(context, &args),
+        Some(Command::Search(args)) => commands::search::run(context, &args),
+        Some(Command::Stats(args)) => commands::stats::run(context, &args),
+        Some(Command::Export(args)) => commands::export::run(context, &args),
+        Some(Command::Import(args)) => commands::import::run(context, &args),
+        Some(Command::Copy(args)) => commands::copy::run(context, &args),
+        Some(Command::Todo(args)) => commands::todo::run(context, &args),
+        Some(Command::Check(args)) => commands::check::run(context, &args),
+        Some(Command::Rename(args)) => commands::rename::run(context, &args),
+        Some(Command::Archive(args)) => commands::archive::run(context, &args),
+        Some(Command::Rm(args)) => commands::rm::run(context, &args),
+        Some(Command::Sync(args)) => commands::sync::run(context, &args),
+        Some(Command::Reindex(args)) => commands::reindex::run(context, &args),
+        Some(Command::Log(args)) => commands::log::run(context, &args),
+        Some(Command::Diff(args)) => commands::diff::run(context, &args),
+        Some(Command::Undo(args)) => commands::undo::run(context, &args),
+        Some(Command::Restore(args)) => commands::restore::run(context, &args),
+        Some(Command::Backup(args)) => commands::backup::run(context, &args),
+        Some(Command::RestoreBackup(args)) => commands::restore_backup::run(context, &args),
+        Some(Command::Prune(args)) => commands::prune::run(context, &args),
+        Some(Command::Forget(args)) => commands::forget::run(context, &args),
+        Some(Command::Demo(args)) => commands::demo::run(context, &args),
+        Some(Command::Completions(args)) => commands::completions::run(context, &args),
+        Some(Command::Man(args)) => commands::man::run(context, &args),
     }
 }

@@ -8,10 +8,11 @@ use annals::home::annals::Annals;
 use annals::home::{Read, ReadError, SessionRecord};
 use annals::model::id::SessionId;
 use annals::model::lens::Session;
+use annals::model::{Key, stream};
 
 use crate::context::Context;
 use crate::error::{CliError, not_found};
-use crate::text::{Clock, one_line};
+use crate::text::{Clock, count, one_line};
 use crate::time_arg::parse_time;
 
 /// A moment: a number is a revision, anything else a time.
@@ -84,6 +85,24 @@ pub(crate) fn session_then(
         found => found
             .map(|record| SessionRecord { gone: None, ..record })
             .map_err(|error| not_found(error, &context.clock, 80)),
+    }
+}
+
+/// The messages and parts of a session that were in progress at the moment at which a store is looked at.
+pub(crate) fn unfinished_then(home: &dyn Read, session: &SessionId) -> Result<HashSet<Key>, ReadError> {
+    let found = home.in_progress(session)?.into_iter().map(|found| found.became);
+    let answers = found.filter(|stored| !stream::is_bookkeeping(&stored.key, &stored.document));
+    Ok(answers.map(|stored| stored.key).collect())
+}
+
+/// What to say of documents that were in progress, if there are any.
+pub(crate) fn note_unfinished(context: &Context, n: usize) {
+    if n > 0 {
+        let were = if n == 1 { "was" } else { "were" };
+        context.note(&format!(
+            "note: {} {were} in progress then; what came later is left out, and what was there by then is not kept",
+            count(n, "document")
+        ));
     }
 }
 

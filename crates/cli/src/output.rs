@@ -9,6 +9,8 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
+use crate::text::{for_terminal, is_active};
+
 /// Colours or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ColorChoice {
@@ -58,6 +60,19 @@ impl Painter {
     }
 }
 
+/// Writes a line to standard error. Nothing in it can act on a terminal, wherever it came from: this is the only way there.
+pub(crate) fn error_line(line: &str, paint: Painter) {
+    let mut stderr = io::stderr().lock();
+    let _ = writeln!(stderr, "{}", for_terminal(line, paint.color));
+}
+
+/// Writes a question to standard error and stays in its line.
+pub(crate) fn ask(question: &str) -> io::Result<()> {
+    let mut stderr = io::stderr();
+    write!(stderr, "{} ", for_terminal(question, false))?;
+    stderr.flush()
+}
+
 /// Standard output, through a pager if that is wanted and someone is looking.
 pub(crate) struct Output {
     pub(crate) paint: Painter,
@@ -100,9 +115,10 @@ impl Output {
         }
     }
 
-    /// One line.
+    /// One line for people. Nothing in it can act on a terminal, wherever it came from.
     pub(crate) fn line(&mut self, line: impl AsRef<str>) -> io::Result<()> {
-        let mut bytes = line.as_ref().trim_end_matches(' ').as_bytes().to_vec();
+        let line = for_terminal(line.as_ref().trim_end_matches(' '), self.paint.color);
+        let mut bytes = line.into_owned().into_bytes();
         bytes.push(b'\n');
         self.write_all(&bytes)
     }
@@ -125,27 +141,27 @@ impl Output {
         self.write_all(if is_empty { b"[]\n" } else { b"\n]\n" })
     }
 
-    /// JSON text as it is. On a terminal the control characters that JSON may hold unescaped are escaped, which changes
-    /// nothing of what it says.
+    /// JSON text as it is. On a terminal the characters that JSON may hold unescaped and that act on a terminal, or hide
+    /// something, are escaped, which changes nothing of what it says.
     pub(crate) fn json_text(&mut self, text: &[u8]) -> io::Result<()> {
         if !self.is_terminal {
             return self.write_all(text);
         }
-        let mut safe = Vec::with_capacity(text.len());
-        let mut rest = text;
-        while let Some((&byte, tail)) = rest.split_first() {
-            match (byte, tail.first()) {
-                (0x7f, _) => safe.extend_from_slice(b"\\u007f"),
-                (0xc2, Some(&next @ 0x80..=0x9f)) => {
-                    safe.extend_from_slice(format!("\\u00{next:02x}").as_bytes());
-                    rest = &tail[1..];
-                    continue;
+        // Outside of strings JSON is plain ASCII, so everything that is escaped stands in a string.
+        let mut safe = String::with_capacity(text.len());
+        for c in String::from_utf8_lossy(text).chars() {
+            match c {
+                '\n' | '\r' | '\t' => safe.push(c),
+                c if is_active(c) => {
+                    let mut units = [0; 2];
+                    for unit in c.encode_utf16(&mut units) {
+                        safe.push_str(&format!("\\u{unit:04x}"));
+                    }
                 }
-                _ => safe.push(byte),
+                c => safe.push(c),
             }
-            rest = tail;
         }
-        self.write_all(&safe)
+        self.write_all(safe.as_bytes())
     }
 
     /// Ends the output: waits for the pager, if there is one, until its reader has seen enough.

@@ -5,8 +5,11 @@ use std::borrow::Cow;
 use jiff::{Timestamp, tz::TimeZone};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// A transcript's text without anything a terminal would act on: escape sequences and invisible direction marks are
-/// left out, other control characters are shown as pictures.
+/// A text without anything a terminal would act on and without anything that hides or reorders what is seen: escape
+/// sequences, direction marks and invisible characters are left out, other control characters are shown as pictures.
+///
+/// Joiners and variation selectors stay where writing needs them: inside an emoji, and between letters of scripts that
+/// join. Everywhere else they only make two texts that differ look alike.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| c != '\n' && is_active(c)) {
         return Cow::Borrowed(text);
@@ -22,12 +25,17 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
                     out.push('\n');
                 }
             }
+            '\u{2028}' | '\u{2029}' => out.push('\n'),
             '\u{1b}' => skip_escape(&mut chars),
             '\u{9b}' => skip_until(&mut chars, |c| ('\u{40}'..='\u{7e}').contains(&c)),
             '\u{0}'..='\u{1f}' => out.push(char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}')),
             '\u{7f}' => out.push('\u{2421}'),
             '\u{80}'..='\u{9f}' => out.push('\u{fffd}'),
-            c if is_active(c) => {}
+            c if is_active(c) => {
+                if is_joining(out.chars().next_back(), c, chars.peek().copied()) {
+                    out.push(c);
+                }
+            }
             c => out.push(c),
         }
     }
@@ -40,9 +48,96 @@ pub(crate) fn one_line(text: &str) -> String {
     harmless.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn is_active(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+/// A line as it may go to a terminal: [`harmless`] and in one line, except for the styles that a [`Painter`] adds, which
+/// stay if `styles` is true. Everything that is written passes here, whether its author thought of it or not.
+///
+/// [`Painter`]: crate::output::Painter
+pub(crate) fn for_terminal(line: &str, styles: bool) -> Cow<'_, str> {
+    if !line.chars().any(is_active) {
+        return Cow::Borrowed(line);
+    }
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    let add = |out: &mut String, text: &str| out.push_str(&harmless(text).replace('\n', " "));
+    while let Some((start, length)) = next_style(rest) {
+        add(&mut out, &rest[..start]);
+        if styles {
+            out.push_str(&rest[start..start + length]);
+        }
+        rest = &rest[start + length..];
+    }
+    add(&mut out, rest);
+    Cow::Owned(out)
+}
+
+/// Where the next sequence stands that only sets a colour or weight, and how long it is.
+fn next_style(text: &str) -> Option<(usize, usize)> {
+    text.match_indices("\u{1b}[").find_map(|(start, introducer)| {
+        let numbers = &text[start + introducer.len()..];
+        let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+        let is_style = |number: &str| {
+            let number = number.parse::<u8>().unwrap_or(0);
+            // Not among them: text that blinks, is hidden or is drawn on its own colour.
+            matches!(number, 0..=4 | 22..=24 | 30..=37 | 39 | 90..=97)
+        };
+        (numbers[end..].starts_with('m') && numbers[..end].split(';').all(is_style))
+            .then_some((start, introducer.len() + end + 1))
+    })
+}
+
+/// A path or another word for a command line that the reader may copy: quoted where a shell would read it differently.
+pub(crate) fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// Whether a character does something instead of being seen: controls, direction marks, invisible format characters.
+pub(crate) fn is_active(c: char) -> bool {
+    if c < '\u{ad}' {
+        return c.is_control();
+    }
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{13430}'..='\u{13440}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Whether an invisible character is part of what is seen: a joiner between emoji or between letters that join, a variation
+/// selector behind a character that has variants.
+fn is_joining(before: Option<char>, c: char, after: Option<char>) -> bool {
+    let Some(before) = before else { return false };
+    match c {
+        '\u{200d}' => {
+            let is_emoji_before = is_emoji(before) || before == '\u{fe0f}';
+            (is_emoji_before && after.is_some_and(is_emoji))
+                || (is_of_joining_script(before) && after.is_some_and(is_of_joining_script))
+        }
+        '\u{200c}' => is_of_joining_script(before) && after.is_some_and(is_of_joining_script),
+        '\u{fe0e}' | '\u{fe0f}' => is_emoji(before) || matches!(before, '0'..='9' | '#' | '*'),
+        '\u{fe00}'..='\u{fe0d}' | '\u{e0100}'..='\u{e01ef}' => {
+            matches!(before, '\u{2190}'..='\u{2bff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+        }
+        _ => false,
+    }
+}
+
+fn is_emoji(c: char) -> bool {
+    matches!(c,
+        '\u{a9}' | '\u{ae}' | '\u{203c}' | '\u{2049}' | '\u{2122}' | '\u{2139}' | '\u{2194}'..='\u{21aa}'
+        | '\u{231a}'..='\u{23ff}' | '\u{24c2}' | '\u{25aa}'..='\u{25fe}' | '\u{2600}'..='\u{27bf}'
+        | '\u{2934}' | '\u{2935}' | '\u{2b05}'..='\u{2b55}' | '\u{3030}' | '\u{303d}' | '\u{3297}' | '\u{3299}'
+        | '\u{1f000}'..='\u{1faff}')
+}
+
+/// Letters of scripts in which a joiner, or its opposite, changes how words are written: Arabic to Malayalam, Sinhala,
+/// Myanmar, Khmer.
+fn is_of_joining_script(c: char) -> bool {
+    matches!(c, '\u{620}'..='\u{8ff}' | '\u{900}'..='\u{dff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17b3}' | '\u{17b6}'..='\u{17ff}')
 }
 
 /// Skips what follows an escape character: a control sequence, a command string, or a single character.
@@ -274,10 +369,11 @@ impl Clock {
         }
     }
 
-    /// The beginning of today.
-    pub(crate) fn midnight(&self) -> i64 {
+    /// The beginning of today, or of the day so many days ago.
+    pub(crate) fn midnight(&self, days_ago: i64) -> i64 {
         let today = Timestamp::from_millisecond(self.now).map(|now| now.to_zoned(self.zone.clone()));
-        let midnight = today.and_then(|today| today.start_of_day());
+        let day = today.and_then(|today| today.checked_sub(jiff::Span::new().try_days(days_ago)?));
+        let midnight = day.and_then(|day| day.start_of_day());
         midnight.map_or(self.now, |midnight| midnight.timestamp().as_millisecond())
     }
 
@@ -311,6 +407,88 @@ mod tests {
         check("\u{85}\u{7f}\0", "\u{fffd}␡␀");
         check("\x1b", "");
         check("\x1b[", "");
+        check("\u{9c}\u{9d}52;c;QQ==\u{7}", "\u{fffd}\u{fffd}52;c;QQ==␇");
+        check("one\u{2028}two\u{2029}three", "one\ntwo\nthree");
+    }
+
+    #[test]
+    fn nothing_invisible_is_left() {
+        let invisible = [
+            '\u{ad}',
+            '\u{34f}',
+            '\u{61c}',
+            '\u{115f}',
+            '\u{180e}',
+            '\u{200b}',
+            '\u{200c}',
+            '\u{200d}',
+            '\u{200e}',
+            '\u{200f}',
+            '\u{202a}',
+            '\u{202e}',
+            '\u{2060}',
+            '\u{2063}',
+            '\u{2066}',
+            '\u{2069}',
+            '\u{206f}',
+            '\u{3164}',
+            '\u{fe00}',
+            '\u{fe0f}',
+            '\u{feff}',
+            '\u{fff9}',
+            '\u{fffb}',
+            '\u{1d173}',
+            '\u{e0001}',
+            '\u{e0041}',
+            '\u{e007f}',
+            '\u{e0100}',
+        ];
+        for c in invisible {
+            assert_eq!(harmless(&format!("a{c}b")), "ab", "U+{:04X}", c as u32);
+            assert_eq!(one_line(&format!("{c}")), "", "U+{:04X}", c as u32);
+        }
+    }
+
+    #[test]
+    fn what_writing_needs_stays() {
+        // A family, a heart, a keycap, a person with a skin tone at a computer; Persian, Hindi; a variant of a Han character.
+        for text in [
+            "👨\u{200d}👩\u{200d}👧",
+            "❤\u{fe0f}",
+            "1\u{fe0f}\u{20e3}",
+            "🧑🏽\u{200d}💻",
+            "🏳\u{fe0f}\u{200d}🌈",
+            "می\u{200c}خواهم",
+            "क्\u{200d}ष",
+            "葛\u{e0100}",
+        ] {
+            assert_eq!(harmless(text), text, "{text:?}");
+        }
+        // Elsewhere the same characters hide something.
+        assert_eq!(harmless("pay\u{200d}pal 🎉\u{200d} x\u{fe0f} \u{fe0f}\u{fe0f}"), "paypal 🎉 x ");
+        assert_eq!(harmless("🏴\u{e0067}\u{e0062}\u{e007f}"), "🏴");
+    }
+
+    #[test]
+    fn only_colours_of_our_own_pass_the_door() {
+        let check = |line: &str, styled: &str, plain: &str| {
+            assert_eq!(for_terminal(line, true), styled, "{line:?}");
+            assert_eq!(for_terminal(line, false), plain, "{line:?}");
+        };
+        check("plain", "plain", "plain");
+        check("\x1b[1;31merror:\x1b[0m x", "\x1b[1;31merror:\x1b[0m x", "error: x");
+        check("a\x1b]52;c;QQ==\x07.db", "a.db", "a.db");
+        check("\x1b[2Ja\x1b[36mb\x1b[0m\x1b[1Ac", "a\x1b[36mb\x1b[0mc", "abc");
+        check("\x1b[8mhidden\x1b[5mblinks\x1b[38;5;0m", "hiddenblinks", "hiddenblinks");
+        check("two\nlines\ttab", "two lines    tab", "two lines    tab");
+        check("\x1b[31", "", "");
+    }
+
+    #[test]
+    fn a_command_can_be_copied() {
+        assert_eq!(shell_word("/home/me/opencode.db"), "/home/me/opencode.db");
+        assert_eq!(shell_word("/home/me/my $(files)"), "'/home/me/my $(files)'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
     }
 
     #[test]

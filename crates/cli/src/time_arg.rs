@@ -15,8 +15,8 @@ pub(crate) fn parse_time(text: &str, clock: &Clock) -> Result<i64, CliError> {
     };
     match text {
         "now" => return Ok(clock.now),
-        "today" => return Ok(clock.midnight()),
-        "yesterday" => return Ok(clock.midnight() - 86_400_000),
+        "today" => return Ok(clock.midnight(0)),
+        "yesterday" => return Ok(clock.midnight(1)),
         _ => {}
     }
     if let Some(millis) = relative(text) {
@@ -54,6 +54,21 @@ fn relative(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A day on which clocks change has 23 or 25 hours, and some begin at 01:00.
+    #[test]
+    fn yesterday_begins_at_midnight_whatever_clocks_do() {
+        let check = |zone: &str, now: &str, today: &str, yesterday: &str| {
+            let millis = |time: &str| time.parse::<Timestamp>().unwrap().as_millisecond();
+            let clock = Clock { now: millis(now), zone: jiff::tz::TimeZone::get(zone).unwrap() };
+            assert_eq!(parse_time("today", &clock).unwrap(), millis(today), "{zone} {now}");
+            assert_eq!(parse_time("yesterday", &clock).unwrap(), millis(yesterday), "{zone} {now}");
+        };
+        let berlin = "Europe/Berlin";
+        check(berlin, "2026-03-30T10:00:00Z", "2026-03-29T22:00:00Z", "2026-03-28T23:00:00Z");
+        check(berlin, "2026-10-26T10:00:00Z", "2026-10-25T23:00:00Z", "2026-10-24T22:00:00Z");
+        check("Africa/Cairo", "2026-04-25T10:00:00Z", "2026-04-24T21:00:00Z", "2026-04-23T22:00:00Z");
+    }
 
     #[test]
     fn times_are_read_as_people_write_them() {

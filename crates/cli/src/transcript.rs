@@ -1,13 +1,14 @@
 //! A conversation on a terminal: turns, answers, tool calls folded to a line, what each turn cost.
 
+use std::collections::HashSet;
 use std::io;
 
 use annals::home::{MessageRecord, Read, SessionRecord, Want};
-use annals::model::Usage;
 use annals::model::call::Call;
 use annals::model::id::SessionId;
 use annals::model::json::Text;
 use annals::model::lens::{AssistantMessage, Message, Part, Session, ToolStatus, UserMessage};
+use annals::model::{Key, Usage};
 use clap::ValueEnum;
 
 use crate::output::{Output, Painter};
@@ -53,6 +54,8 @@ pub(crate) struct Transcript<'a> {
     after_short_call: bool,
     /// The day of the last prompt: the next one names its own only if it differs.
     day: Option<i64>,
+    /// What was in progress at the moment that is shown.
+    unfinished: HashSet<Key>,
 }
 
 /// What has happened since the last prompt.
@@ -113,7 +116,13 @@ impl<'a> Transcript<'a> {
             reverted_from,
             after_short_call: false,
             day,
+            unfinished: HashSet::new(),
         })
+    }
+
+    /// Names what was in progress at the moment that is shown.
+    pub(crate) fn unfinished(&mut self, keys: HashSet<Key>) {
+        self.unfinished = keys;
     }
 
     /// Prints one message with its parts.
@@ -235,7 +244,11 @@ impl<'a> Transcript<'a> {
             self.output.line(format!("  {}", paint.warn("summary of the conversation so far")))?;
         }
         for part in &record.parts {
-            self.part(&part.document.lens::<Part<'_>>())?;
+            let lens = part.document.lens::<Part<'_>>();
+            self.part(&lens)?;
+            if self.unfinished.contains(&part.key) {
+                self.unkept(&lens)?;
+            }
         }
         if let Some(error) = &answer.error {
             let message = error.data.as_ref().and_then(|data| data.message.as_ref());
@@ -289,6 +302,22 @@ impl<'a> Transcript<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Says that what a part said at the moment that is shown is not kept.
+    fn unkept(&mut self, part: &Part<'_>) -> io::Result<()> {
+        let line = match part {
+            Part::Tool(_) if self.options.tools == Tools::None => return Ok(()),
+            Part::Tool(_) => "  │ in progress then; what it had printed is not kept",
+            Part::Reasoning(_) => "∴ in progress then; the thought up to there is not kept",
+            _ => "… in progress then; its text up to there is not kept",
+        };
+        if !matches!(part, Part::Tool(_)) {
+            self.gap()?;
+        }
+        self.after_short_call = false;
+        let line = self.output.paint.dim(cut(line, self.output.width.saturating_sub(2)));
+        self.output.line(format!("  {line}"))
     }
 
     /// Parts that are rare, or of kinds not known.

@@ -1,7 +1,7 @@
 //! The shapes of `--json`, as docs/json.md describes them. Names and order of fields are part of the interface.
 
 use annals::model::Usage;
-use annals::summary::SessionSummary;
+use annals::summary::{SessionState, SessionSummary};
 use serde::Serialize;
 
 /// Token counts.
@@ -54,6 +54,7 @@ pub(crate) struct SessionJson {
     children: Vec<String>,
     origins: Vec<String>,
     gone: Option<i64>,
+    status: &'static str,
 }
 
 impl SessionJson {
@@ -77,6 +78,16 @@ impl SessionJson {
             children,
             origins: summary.origins.clone(),
             gone: summary.gone,
+            status: status(summary.state),
         }
+    }
+}
+
+fn status(state: SessionState) -> &'static str {
+    match state {
+        SessionState::Empty => "empty",
+        SessionState::Done => "done",
+        SessionState::Failed => "failed",
+        SessionState::Open => "open",
     }
 }

@@ -6,20 +6,32 @@ mod runner {
     mod changes;
     mod conformance;
     mod copy;
+    mod damage;
     mod database;
     mod database_crash;
     mod database_disk;
     mod disk;
     mod errors;
+    #[cfg(target_os = "linux")]
+    mod faults;
     mod history;
+    mod hostile;
     mod identity;
+    #[cfg(unix)]
+    mod index_heals;
     mod keep;
     mod kit;
+    #[cfg(unix)]
+    mod leftovers;
+    #[cfg(unix)]
+    mod modes;
     mod opencode;
     mod reference;
     mod running;
     mod screens;
     mod search;
+    #[cfg(unix)]
+    mod special_files;
     mod store;
     mod walk;
 }

@@ -146,6 +146,11 @@ impl ContentHash {
         &self.0
     }
 
+    /// From the hash itself.
+    pub fn from_bytes(bytes: [u8; 32]) -> ContentHash {
+        ContentHash(bytes)
+    }
+
     /// From 64 hexadecimal digits.
     pub fn from_hex(hex: &str) -> Option<ContentHash> {
         blake3::Hash::from_hex(hex).ok().map(|hash| ContentHash(*hash.as_bytes()))

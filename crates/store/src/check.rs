@@ -9,6 +9,7 @@ use annals_core::lens::{Message, Part, Session, ToolStatus};
 use annals_core::{Key, Stored};
 use rayon::prelude::*;
 
+use crate::figures;
 use crate::home::{MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
 use crate::parallel;
 use crate::query::SessionQuery;
@@ -25,6 +26,8 @@ pub struct Problem {
     pub place: String,
     /// Id of the entity, where there is one.
     pub id: Option<String>,
+    /// The session it belongs to, where that is known.
+    pub session: Option<SessionId>,
     /// What is wrong, in words.
     pub detail: String,
 }
@@ -129,6 +132,36 @@ impl ProblemKind {
     }
 }
 
+impl Problem {
+    /// A place that could not be read at all, and why.
+    pub(crate) fn of_error(place: &str, error: &ReadError) -> Problem {
+        match error {
+            ReadError::Unreadable(quarantined) => unreadable(quarantined.clone()),
+            error => Problem {
+                kind: ProblemKind::Unreadable,
+                place: place.to_owned(),
+                id: None,
+                session: None,
+                detail: error.to_string(),
+            },
+        }
+    }
+}
+
+/// Brings problems into their order, each once, and names the session where the id of a problem is that of one.
+pub(crate) fn arranged(mut problems: Vec<Problem>) -> Vec<Problem> {
+    for problem in &mut problems {
+        let named = problem.id.as_deref().filter(|id| id.starts_with("ses"));
+        if problem.session.is_none() {
+            problem.session = named.and_then(|id| SessionId::parse(id).ok());
+        }
+    }
+    problems.sort_by(|a, b| (a.kind, &a.place, &a.detail).cmp(&(b.kind, &b.place, &b.detail)));
+    // A place that several sessions need is unreadable for each of them.
+    problems.dedup_by(|a, b| (a.kind, &a.place, &a.detail) == (b.kind, &b.place, &b.detail));
+    problems
+}
+
 /// Checks all sessions of a home, with the checks that are the same in every home and `more` of its own. Also gives which
 /// sessions there are.
 pub(crate) fn check_sessions(
@@ -137,12 +170,31 @@ pub(crate) fn check_sessions(
     progress: &(dyn Fn() + Sync),
     more: &(dyn Fn(&SessionRecord) -> Result<Vec<Problem>, ReadError> + Sync),
 ) -> Result<(HashSet<SessionId>, Vec<Problem>), ReadError> {
-    let found = home.sessions(&SessionQuery::default())?;
+    let found = match home.sessions(&SessionQuery::default()) {
+        Ok(found) => found,
+        // Without a list there are no sessions to look at, but there is more in a home than sessions.
+        Err(error @ (ReadError::Unreadable(_) | ReadError::Io { .. })) => {
+            return Ok((HashSet::new(), vec![Problem::of_error(&home.url(), &error)]));
+        }
+        Err(error) => return Err(error),
+    };
     let mut problems: Vec<Problem> = found.quarantined.into_iter().map(unreadable).collect();
     let known: HashSet<SessionId> = found.value.iter().map(|record| record.id.clone()).collect();
     let check = |record: &SessionRecord| {
-        let mut problems = check_session(home, record, &known, now)?;
-        problems.extend(more(record)?);
+        let checked = check_session(home, record, &known, now).and_then(|mut problems| {
+            problems.extend(more(record)?);
+            Ok(problems)
+        });
+        let mut problems = match checked {
+            // One session that cannot be read hides no other.
+            Err(error @ (ReadError::Unreadable(_) | ReadError::Io { .. })) => {
+                vec![Problem::of_error(&record.stored.place, &error)]
+            }
+            checked => checked?,
+        };
+        for problem in &mut problems {
+            problem.session = Some(record.id.clone());
+        }
         progress();
         Ok(problems)
     };
@@ -162,7 +214,13 @@ pub(crate) fn check_session(
     let mut problems = Vec::new();
     let session = record.stored.document.lens::<Session<'_>>();
     let mut add = |kind, stored: &Stored, detail: String| {
-        problems.push(Problem { kind, place: stored.place.clone(), id: Some(id_of(&stored.key)), detail });
+        problems.push(Problem {
+            session: None,
+            kind,
+            place: stored.place.clone(),
+            id: Some(id_of(&stored.key)),
+            detail,
+        });
     };
     check_ids(&record.stored, &mut add);
     if let Some(named) = session.project_id.filter(|named| *named != record.project.as_str()) {
@@ -181,6 +239,8 @@ pub(crate) fn check_session(
     let mut unreadables = Vec::new();
     let mut last_activity = session.time.and_then(|time| time.updated).unwrap_or(0);
     let mut open_ended: Vec<(ProblemKind, Stored, String)> = Vec::new();
+    // Only the last message counts: after every other one the agent went on.
+    let mut paused = None;
     let mut messages: HashSet<MessageId> = HashSet::new();
     let mut answers: Vec<(Stored, String)> = Vec::new();
     let unvisited = home.messages(record, Want::Parts, &mut |mut message| {
@@ -199,6 +259,7 @@ pub(crate) fn check_session(
             check_ids(part, &mut add);
         }
         open_ended.extend(unfinished(&message));
+        paused = interrupted(&message);
         ControlFlow::Continue(())
     })?;
     for (stored, parent) in answers {
@@ -211,7 +272,7 @@ pub(crate) fn check_session(
         }
     }
     if now - last_activity > STILL_RUNNING {
-        for (kind, stored, detail) in open_ended {
+        for (kind, stored, detail) in open_ended.into_iter().chain(paused) {
             add(kind, &stored, detail);
         }
     }
@@ -245,6 +306,22 @@ fn unfinished(message: &MessageRecord) -> Vec<(ProblemKind, Stored, String)> {
     found
 }
 
+/// An answer that ended with tool calls, though the agent should have gone on. Where the user refused a call, OpenCode stops
+/// on purpose and leaves the same traces.
+fn interrupted(message: &MessageRecord) -> Option<(ProblemKind, Stored, String)> {
+    let Message::Assistant(answer) = message.stored.document.lens::<Message<'_>>() else { return None };
+    let is_refusal = |part: &Stored| {
+        let error = part.document.root().at(&["state", "error"]).and_then(Node::as_text);
+        // The first two since 1.0, the last in 1.2: the name of the error and no text.
+        let refusals = ["The user rejected permission", "The user dismissed this question", "RejectedError"];
+        error.is_some_and(|error| refusals.iter().any(|refusal| error.to_str().contains(refusal)))
+    };
+    let is_ended = answer.time.as_ref().is_some_and(|time| time.completed.is_some());
+    let is_interrupted = is_ended && figures::is_paused(&answer) && !message.parts.iter().any(is_refusal);
+    let detail = "the answer ended with a tool call and nothing came after it; OpenCode was probably killed between two steps";
+    is_interrupted.then(|| (ProblemKind::UnfinishedMessage, message.stored.clone(), detail.to_owned()))
+}
+
 /// Compares the ids inside a document with those of its path.
 fn check_ids(stored: &Stored, add: &mut impl FnMut(ProblemKind, &Stored, String)) {
     let expected: Vec<(&str, &str)> = match &stored.key {
@@ -273,7 +350,8 @@ pub(crate) fn unreadable(quarantined: Quarantined) -> Problem {
     Problem {
         kind: ProblemKind::Unreadable,
         place: quarantined.place,
-        id: quarantined.session.map(|session| session.to_string()),
+        id: quarantined.session.as_ref().map(|session| session.to_string()),
+        session: quarantined.session,
         detail: quarantined.reason.to_string(),
     }
 }

@@ -1,8 +1,13 @@
 //! Copying sessions from any home to any other.
 //!
-//! A session goes over with everything that belongs to it, and the sessions it started go along. What the target has
-//! already is left alone; what differs is replaced if the source was used at least as recently. Nothing is ever deleted.
-//! Sessions are committed a few at a time: a copy that is cut short has copied some of them, and the next one goes on.
+//! A session goes over with everything that belongs to it, and the sessions it started go along. Nothing is ever deleted.
+//! What the target lacks is added. A document that differs is replaced only where the target's version is provably the
+//! earlier one ([`crate::difference`]); otherwise it stays and is reported, unless the caller has decided
+//! ([`Options::on_difference`]). Sessions are committed a few at a time: a copy that is cut short has copied some of them,
+//! and the next one goes on.
+//!
+//! Documents are written through [`Write::commit`] alone. The few files that belong to no document (long tool output, the
+//! cached id of a repository) are written by [`NewFile`] alone and listed in [`Account::files`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -14,6 +19,8 @@ use annals_core::lens::{Message, Project, ProjectTime, Session};
 use annals_core::{Document, Key, Stored, Transaction, arrange};
 use rayon::prelude::*;
 
+pub use crate::difference::{Differing, Gist, OnDifference};
+use crate::difference::{Earlier, LastUse, Later, later};
 use crate::home::{
     CommitError, Completion, Native, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Write,
 };
@@ -36,13 +43,15 @@ pub struct Options {
     /// Also add what a session lacks that was used more recently in the target. Without this such a session is left as it
     /// is: what it lacks may have been undone there.
     pub merge: bool,
+    /// What happens to documents that differ, where neither version is provably the later one.
+    pub on_difference: OnDifference,
     /// The current time, for records that have to be made.
     pub now: Millis,
     /// The program to ask about repositories.
     pub git: PathBuf,
 }
 
-/// What became of the things of one kind: `seen = copied + unchanged + quarantined`.
+/// What became of the things of one kind: `seen = copied + unchanged + differing + quarantined`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// How many the source has.
@@ -51,17 +60,39 @@ pub struct Tally {
     pub copied: usize,
     /// How many the target had already, or has a newer version of.
     pub unchanged: usize,
+    /// How many differ and were kept as they are in the target.
+    pub differing: usize,
     /// How many could not be read, or not be stored.
     pub quarantined: usize,
+}
+
+impl Tally {
+    fn accounted(self) -> usize {
+        self.copied + self.unchanged + self.differing + self.quarantined
+    }
+}
+
+/// A session of which something was copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopiedSession {
+    /// Its id.
+    pub id: SessionId,
+    /// Its title in the source.
+    pub title: String,
 }
 
 /// What a copy did.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
-    /// Sessions. One of which anything was copied counts as copied, one of which nothing could be as quarantined.
+    /// Sessions. One of which anything was copied counts as copied, one of which nothing could be as quarantined, one of
+    /// which documents differ and nothing else was to be copied as differing.
     pub sessions: Tally,
     /// Documents.
     pub documents: Tally,
+    /// The sessions of which something was copied, or would be.
+    pub copied: Vec<CopiedSession>,
+    /// Documents that differ and were kept as they are in the target.
+    pub differing: Vec<Differing>,
     /// Documents that could not be read or stored, with the reasons.
     pub quarantined: Vec<Quarantined>,
     /// Documents that were completed because the target's OpenCode requires what they lack.
@@ -84,6 +115,8 @@ pub struct Account {
     pub tool_outputs_left: usize,
     /// Files that tell OpenCode the id of a repository, written because they were missing.
     pub cached_ids: Vec<PathBuf>,
+    /// Every file that was written, or would be, besides the documents of the target. None of them existed before.
+    pub files: Vec<PathBuf>,
 }
 
 /// A copy could not be finished. What had been committed is in the target, and copying again goes on from there.
@@ -129,7 +162,7 @@ pub fn copy(
         Err(cause) => {
             // What was seen and not stored any more is for the next copy to see.
             for tally in [&mut copier.account.sessions, &mut copier.account.documents] {
-                tally.seen = tally.copied + tally.unchanged + tally.quarantined;
+                tally.seen = tally.accounted();
             }
             Err(CopyError { account: Box::new(copier.account), cause })
         }
@@ -179,8 +212,18 @@ struct Batch {
 
 /// A session that is ready to be stored.
 struct Prepared {
-    id: SessionId,
+    session: CopiedSession,
     changes: Vec<Planned>,
+}
+
+/// A session as the target has it beside the source's version: what decides which documents may be replaced.
+struct Comparison<'s> {
+    id: &'s SessionId,
+    used: LastUse,
+    /// What the source knows to be earlier states, as far as it was needed yet.
+    earlier: Earlier,
+    is_history_read: bool,
+    differing: Vec<Differing>,
 }
 
 /// A document to be stored, and what the target has in its place.
@@ -262,9 +305,19 @@ impl Copier<'_> {
         };
         let mut changes = Vec::new();
         let filing = self.filing(&record, &documents)?;
-        let is_newer = held
-            .as_ref()
-            .is_none_or(|held| updated(&held.stored.document) <= updated(&record.stored.document));
+        let mut comparison = Comparison {
+            id: &record.id,
+            used: LastUse {
+                target: held.as_ref().and_then(|held| updated(&held.stored.document)),
+                source: updated(&record.stored.document),
+            },
+            earlier: Earlier::default(),
+            is_history_read: false,
+            differing: Vec::new(),
+        };
+        if held.is_some() {
+            comparison.earlier.add_todo_lists(documents.iter().map(|(key, document)| (key, document)));
+        }
         let session = self.refiled(&record, &filing);
         let project = match &held {
             // A session that is known stays under the project it is filed under.
@@ -277,16 +330,25 @@ impl Copier<'_> {
                 Key::Session(..) => held.as_ref().map(|held| held.stored.clone()),
                 key => theirs.remove(key),
             };
-            self.plan(key, document, old, is_newer, &mut changes);
+            self.plan(key, document, old, &mut comparison, &mut changes)?;
         }
         self.account.only_in_target += theirs.keys().filter(|key| matches!(key, Key::Message(..))).count();
+        let differing = comparison.differing;
+        self.account.documents.differing += differing.len();
+        let is_differing = !differing.is_empty();
+        self.account.differing.extend(differing);
         self.copy_tool_outputs(&record, &tool_outputs);
         if changes.is_empty() {
-            self.account.sessions.unchanged += 1;
+            match is_differing {
+                true => self.account.sessions.differing += 1,
+                false => self.account.sessions.unchanged += 1,
+            }
             return Ok(());
         }
         self.batch.bytes += changes.iter().map(|change| change.document.bytes().len()).sum::<usize>();
-        self.batch.sessions.push(Prepared { id: record.id, changes });
+        let title = record.stored.document.lens::<Session<'_>>().title.map(|title| title.to_string());
+        let session = CopiedSession { id: record.id, title: title.unwrap_or_default() };
+        self.batch.sessions.push(Prepared { session, changes });
         if self.batch.bytes >= COMMIT_BYTES || self.batch.sessions.len() >= COMMIT_SESSIONS {
             self.flush()?;
         }
@@ -302,17 +364,24 @@ impl Copier<'_> {
                 self.account.tool_outputs_left += 1;
                 continue;
             };
-            let copied = directory.join(name);
-            if copied.exists() {
-                continue;
-            }
-            let done = self.options.dry_run
-                || std::fs::create_dir_all(directory).and_then(|()| std::fs::copy(file, &copied)).is_ok();
-            match done {
-                true => self.account.tool_outputs += 1,
-                false => self.account.tool_outputs_left += 1,
+            match self.write_file(NewFile { path: &directory.join(name), content: Content::Of(file) }) {
+                Ok(true) => self.account.tool_outputs += 1,
+                Ok(false) => {}
+                Err(_) => self.account.tool_outputs_left += 1,
             }
         }
+    }
+
+    /// Writes a file that is no document, and lists it. `false` if there was one already.
+    fn write_file(&mut self, file: NewFile<'_>) -> std::io::Result<bool> {
+        if file.path.exists() {
+            return Ok(false);
+        }
+        if !self.options.dry_run && !file.write()? {
+            return Ok(false);
+        }
+        self.account.files.push(file.path.to_owned());
+        Ok(true)
     }
 
     /// Decides what becomes of one document.
@@ -321,14 +390,14 @@ impl Copier<'_> {
         key: Key,
         document: Document,
         old: Option<Stored>,
-        is_newer: bool,
+        comparison: &mut Comparison<'_>,
         changes: &mut Vec<Planned>,
-    ) {
+    ) -> Result<(), ReadError> {
         let (document, lost) = match self.to.native(&key, document) {
             Native::Held { document, lost } => (document, lost),
             Native::Implied if old.is_none() => {
                 self.account.documents.unchanged += 1;
-                return;
+                return Ok(());
             }
             // The target has items where there are none any more; an empty list takes their place.
             Native::Implied => (Document::new(&Vec::<bool>::new()), Vec::new()),
@@ -336,18 +405,58 @@ impl Copier<'_> {
             Native::NotHeld => {
                 *self.account.not_held.entry(key.noun()).or_default() += 1;
                 self.account.documents.seen -= 1;
-                return;
+                return Ok(());
             }
         };
-        let is_same = old.as_ref().is_some_and(|old| arrange::is_same(&key, &old.document, &document));
-        if is_same || (old.is_some() && !is_newer) {
-            self.account.documents.unchanged += 1;
-            return;
+        if let Some(old) = &old {
+            let is_kept = arrange::is_same(&key, &old.document, &document)
+                || match self.later(comparison, &old.key, &old.document, &document)? {
+                    Later::Target => true,
+                    Later::Source => false,
+                    Later::Unknown => match self.options.on_difference {
+                        OnDifference::Report => {
+                            let differing = Differing::new(&old.key, &old.document, &document);
+                            comparison.differing.push(differing);
+                            return Ok(());
+                        }
+                        OnDifference::Ours => true,
+                        OnDifference::Theirs => false,
+                    },
+                };
+            if is_kept {
+                self.account.documents.unchanged += 1;
+                return Ok(());
+            }
         }
         for member in lost {
             *self.account.lost.entry(format!("{} {member}", key.noun())).or_default() += 1;
         }
         changes.push(Planned { key, document, old });
+        Ok(())
+    }
+
+    /// Which version of a document is provably the later one: by itself, or by what a history has seen before.
+    fn later(
+        &self,
+        comparison: &mut Comparison<'_>,
+        key: &Key,
+        target: &Document,
+        source: &Document,
+    ) -> Result<Later, ReadError> {
+        let used = comparison.used;
+        match later(key, target, source, used) {
+            Later::Unknown if used.source > used.target => {
+                if !comparison.is_history_read
+                    && let Some(history) = self.from.history()
+                {
+                    comparison.earlier.add_history(history, comparison.id)?;
+                }
+                comparison.is_history_read = true;
+                let is_earlier = comparison.earlier.has(key, target);
+                Ok(if is_earlier { Later::Source } else { Later::Unknown })
+            }
+            decided => Ok(decided),
+        }
     }
 
     /// Everything the target has of a session.
@@ -435,7 +544,8 @@ impl Copier<'_> {
         if !is_needed {
             return;
         }
-        if self.options.dry_run || std::fs::write(&ids.cache, id.as_str()).is_ok() {
+        let file = NewFile { path: &ids.cache, content: Content::Text(id.as_str()) };
+        if self.write_file(file).is_ok_and(|is_written| is_written) {
             self.account.cached_ids.push(ids.cache.clone());
         }
     }
@@ -467,9 +577,10 @@ impl Copier<'_> {
         }
         match self.store(sessions.iter().flat_map(|session| &session.changes)) {
             Ok(()) => {
-                for session in &sessions {
+                for session in sessions {
                     self.account.sessions.copied += 1;
                     self.account.documents.copied += session.changes.len();
+                    self.account.copied.push(session.session);
                 }
                 Ok(())
             }
@@ -506,7 +617,7 @@ impl Copier<'_> {
                 self.account.quarantined.push(Quarantined {
                     place: change.key.to_string(),
                     reason: Reason::Refused(reason),
-                    session: Some(session.id.clone()),
+                    session: Some(session.session.id.clone()),
                 });
             }
             if gone.is_empty() || session.changes.is_empty() {
@@ -517,7 +628,10 @@ impl Copier<'_> {
         self.account.documents.copied += session.changes.len();
         match session.changes.is_empty() {
             true => self.account.sessions.quarantined += 1,
-            false => self.account.sessions.copied += 1,
+            false => {
+                self.account.sessions.copied += 1;
+                self.account.copied.push(session.session);
+            }
         }
         Ok(())
     }
@@ -577,6 +691,44 @@ fn gather(from: &dyn Read, record: &SessionRecord) -> Result<Gathered, ReadError
         }
     }
     Ok(gathered)
+}
+
+/// A file that a copy writes besides documents. Nothing that exists is overwritten, and a file is there whole or not at all.
+struct NewFile<'f> {
+    path: &'f Path,
+    content: Content<'f>,
+}
+
+enum Content<'f> {
+    Text(&'f str),
+    /// The bytes of another file.
+    Of(&'f Path),
+}
+
+impl NewFile<'_> {
+    /// Writes the file. `false` if there was one already.
+    fn write(&self) -> std::io::Result<bool> {
+        let directory = self.path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(directory)?;
+        let mut builder = tempfile::Builder::new();
+        // As any program would make it; the umask takes away what the user does not want.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let mut draft = builder.prefix(".annals-").tempfile_in(directory)?;
+        match self.content {
+            Content::Text(text) => std::io::Write::write_all(&mut draft, text.as_bytes())?,
+            Content::Of(file) => {
+                std::io::copy(&mut std::fs::File::open(file)?, &mut draft)?;
+                let permissions = std::fs::metadata(file)?.permissions();
+                draft.as_file().set_permissions(permissions)?;
+            }
+        }
+        match draft.persist_noclobber(self.path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error.error),
+        }
+    }
 }
 
 /// The directory of what was too long for a document.

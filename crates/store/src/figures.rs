@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use annals_core::Usage;
 use annals_core::id::Millis;
-use annals_core::lens::{Message, Part};
+use annals_core::lens::{AssistantMessage, Message, Part};
 
 use crate::home::{Quarantined, Read, ReadError, SessionRecord, Want};
 use crate::summary::SessionState;
@@ -120,7 +120,7 @@ impl Figures {
             cwd: path.and_then(|path| path.cwd.as_ref()).map(ToString::to_string),
             state: match answer {
                 Some(answer) if answer.error.is_some() => SessionState::Failed,
-                Some(_) if completed => SessionState::Done,
+                Some(answer) if completed && !is_paused(answer) => SessionState::Done,
                 _ => SessionState::Open,
             },
             usage: answer.map(|answer| Usage::of(answer)).unwrap_or_default(),
@@ -130,6 +130,14 @@ impl Figures {
             quarantined: Vec::new(),
         }
     }
+}
+
+/// Whether an answer ended with tool calls, after which the agent goes on with another answer. It does not if the tool took
+/// what was asked for (structured output): then the turn is over.
+pub(crate) fn is_paused(answer: &AssistantMessage<'_>) -> bool {
+    answer.error.is_none()
+        && answer.structured.is_none()
+        && answer.finish.as_ref().is_some_and(|finish| *finish == "tool-calls")
 }
 
 /// The figures of a session's messages, from the documents.

@@ -1,11 +1,11 @@
 //! History: what a home was at any revision or instant, and going back there.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use annals_core::id::{Millis, SessionId};
-use annals_core::{Document, Key, Transaction};
+use annals_core::{Document, Key, Stored, Transaction, stream};
 
-use crate::home::{Read, ReadError};
+use crate::home::{InProgress, Read, ReadError};
 
 /// What a home that keeps history can do.
 ///
@@ -21,7 +21,8 @@ pub trait History: Send + Sync {
     /// What a revision changed.
     fn changes(&self, revision: i64) -> Result<Vec<Changed>, ReadError>;
 
-    /// The home as it was. None for a number that no revision has.
+    /// The home as it was. None for a number that no revision has. Documents that were in progress then are without what came
+    /// later; [`Read::in_progress`] names them.
     fn at(&self, at: At) -> Result<Option<Box<dyn Read + '_>>, ReadError>;
 }
 
@@ -86,7 +87,7 @@ pub struct Changed {
     pub before: Option<Document>,
     /// What it became; none if it was deleted.
     pub after: Option<Document>,
-    /// Whether what it was is not kept: this was a step of something that was being written, or a state was pruned since.
+    /// Whether what it was is not kept: it was in progress, or a state was pruned since.
     pub is_step: bool,
 }
 
@@ -139,7 +140,8 @@ pub fn undo(home: &dyn Read, history: &dyn History, number: i64) -> Result<Trans
     Ok(transaction)
 }
 
-/// The transaction that makes a session what it was in `then`.
+/// The transaction that makes a session what it was in `then`. Documents that were in progress then become what they were when they
+/// were finished, which is the nearest state that is kept.
 pub fn restore(
     home: &dyn Read,
     then: &dyn Read,
@@ -149,10 +151,18 @@ pub fn restore(
     if then.session(session)?.is_none() {
         return Err(UndoError::NoSession(session.clone()));
     }
+    let finished = in_progress(then, session)?;
     let mut transaction = Transaction::new(reason);
     for Changed { key, before, after, .. } in difference(home, then, session)? {
-        let now =
-            before.map(|document| annals_core::Stored { key: key.clone(), document, place: String::new() });
+        // What is shown of such a document was never written by anybody.
+        let after = after.map(|after| match finished.get(&key) {
+            Some(finished) => finished.became.document.clone(),
+            None => after,
+        });
+        if before == after {
+            continue;
+        }
+        let now = before.map(|document| Stored { key: key.clone(), document, place: String::new() });
         match (now, after) {
             (Some(now), Some(then)) => transaction.replace(&now, then),
             (Some(now), None) => transaction.delete(&now),
@@ -163,12 +173,14 @@ pub fn restore(
     Ok(transaction)
 }
 
-/// What differs in a session between two homes, or two moments of one.
+/// What differs in a session between two homes, or two moments of one. What OpenCode counts by itself is left out where it is not
+/// known at one of the moments.
 pub fn difference(
     before: &dyn Read,
     after: &dyn Read,
     session: &SessionId,
 ) -> Result<Vec<Changed>, ReadError> {
+    let (old_steps, new_steps) = (in_progress(before, session)?, in_progress(after, session)?);
     let mut keys = before.session_keys(session)?;
     let mut seen: HashSet<Key> = keys.iter().cloned().collect();
     keys.extend(after.session_keys(session)?.into_iter().filter(|key| seen.insert(key.clone())));
@@ -177,9 +189,29 @@ pub fn difference(
         let document =
             |home: &dyn Read| Ok::<_, ReadError>(home.document(&key)?.map(|stored| stored.document));
         let (before, after) = (document(before)?, document(after)?);
-        if before != after {
-            changes.push(Changed { key, before, after, is_step: false });
+        let steps = (old_steps.get(&key), new_steps.get(&key));
+        let (is_changed, is_step) = match (steps, &before, &after) {
+            ((None, None), ..) => (before != after, false),
+            ((Some(old), Some(new)), ..)
+                if old.written == new.written && old.became.document == new.became.document =>
+            {
+                (false, true)
+            }
+            (_, Some(old), Some(new)) if stream::is_bookkeeping(&key, new) => {
+                let counted_out = |document: &Document| stream::earlier(&key, document, Millis::MAX).document;
+                (counted_out(old) != counted_out(new), true)
+            }
+            _ => (true, true),
+        };
+        if is_changed {
+            changes.push(Changed { key, before, after, is_step });
         }
     }
     Ok(changes)
+}
+
+/// The documents of a session that were in progress, by key.
+fn in_progress(home: &dyn Read, session: &SessionId) -> Result<HashMap<Key, InProgress>, ReadError> {
+    let found = home.in_progress(session)?.into_iter();
+    Ok(found.map(|found| (found.became.key.clone(), found)).collect())
 }

@@ -1,6 +1,6 @@
 //! Homes: the places where sessions live, and what can be asked of any of them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -19,6 +19,7 @@ use crate::summary::SessionSummary;
 pub mod annals;
 pub mod opencode_db;
 pub mod opencode_dir;
+pub mod pieces;
 mod several;
 
 pub use several::Several;
@@ -54,6 +55,12 @@ pub trait Read: Send + Sync {
 
     /// The keys of everything that belongs to a session, also of what nothing refers to any more.
     fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError>;
+
+    /// Documents of a session that were in progress at the moment at which the home is looked at. What they said at that moment
+    /// is not kept: [`Read::document`] and [`Read::messages`] give them without what came later. None in a home as it is now.
+    fn in_progress(&self, _id: &SessionId) -> Result<Vec<InProgress>, ReadError> {
+        Ok(Vec::new())
+    }
 
     /// Looks at everything and tells what is wrong. `now` tells an answer that is being written from one that was cut
     /// short; `progress` is called with each session that is done.
@@ -142,6 +149,8 @@ pub struct Extent {
     pub parts: usize,
     /// Bytes of all documents.
     pub bytes: u64,
+    /// Whether the home is damaged, so that messages and parts are only those that can still be counted.
+    pub is_damaged: bool,
 }
 
 /// A home that can be changed.
@@ -256,6 +265,15 @@ pub struct MessageRecord {
     pub converted: bool,
 }
 
+/// A document that was in progress at a moment of the past.
+#[derive(Debug, Clone)]
+pub struct InProgress {
+    /// The document when it was finished.
+    pub became: Stored,
+    /// The last revision up to that moment that wrote it.
+    pub written: i64,
+}
+
 /// A document that could not be read, with its place and the reason.
 #[derive(Debug, Clone)]
 pub struct Quarantined {
@@ -273,8 +291,67 @@ impl Quarantined {
         self.of_session(Some(session))
     }
 
+    /// The damaged rows that it stands for, if it is not a single document.
+    pub fn damaged_rows(&self) -> Option<DamagedRows> {
+        DamagedRows::parse(&self.place)
+    }
+
     pub(crate) fn of_session(self, session: Option<&SessionId>) -> Quarantined {
         Quarantined { session: session.cloned(), ..self }
+    }
+}
+
+/// Rows of a table that cannot be read because the database is damaged there. What they held is not known, nor whether each
+/// of the numbers was in use.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DamagedRows {
+    /// Which table.
+    pub table: String,
+    /// The number of the first row.
+    pub first: i64,
+    /// The number of the last row.
+    pub last: i64,
+}
+
+impl std::fmt::Display for DamagedRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let DamagedRows { table, first, last } = self;
+        match first == last {
+            true => write!(f, "{table}, row {first}"),
+            false => write!(f, "{table}, rows {first} to {last}"),
+        }
+    }
+}
+
+impl DamagedRows {
+    /// The rows that a place names. A store keeps places as text.
+    fn parse(place: &str) -> Option<DamagedRows> {
+        let (table, rows) = place.split_once(", row")?;
+        let (first, last) = match rows.strip_prefix("s ") {
+            Some(range) => range.split_once(" to ")?,
+            None => (rows.trim_start(), rows.trim_start()),
+        };
+        Some(DamagedRows { table: table.to_owned(), first: first.parse().ok()?, last: last.parse().ok()? })
+    }
+
+    /// How many rows of each table are damaged at most, each counted once.
+    pub fn count<'q>(quarantined: impl IntoIterator<Item = &'q Quarantined>) -> BTreeMap<String, u64> {
+        let mut rows: Vec<DamagedRows> =
+            quarantined.into_iter().filter_map(Quarantined::damaged_rows).collect();
+        rows.sort();
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        let mut seen: Option<(String, i64)> = None;
+        for DamagedRows { table, first, last } in rows {
+            let first = match &seen {
+                Some((of, until)) if *of == table => first.max(until.saturating_add(1)),
+                _ => first,
+            };
+            if first <= last {
+                *counts.entry(table.clone()).or_default() += last.abs_diff(first) + 1;
+                seen = Some((table, last));
+            }
+        }
+        counts
     }
 }
 
@@ -393,6 +470,16 @@ pub enum CommitError {
         /// What happened to it.
         what: ConflictKind,
     },
+    /// What an operation left in a place was changed since, so it cannot be taken back.
+    #[error("{place} {what}")]
+    Altered {
+        /// A file or row.
+        place: String,
+        /// The session it belongs to.
+        session: Option<SessionId>,
+        /// What happened to it.
+        what: ConflictKind,
+    },
     /// Another process kept the home locked.
     #[error("{path} is locked by another process")]
     Busy {
@@ -478,5 +565,32 @@ impl std::fmt::Display for ConflictKind {
             ConflictKind::Gone => "was deleted by someone else since it was read",
             ConflictKind::Taken => "has the id of a document of another session",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_rows_are_counted_once() {
+        let places = [
+            "part, rows 541 to 819",
+            "part, rows 541 to 820",
+            "part, row 822",
+            "message, rows 200 to 368",
+            "message[msg_1]",
+            "storage/message/ses_1/msg, rowing.json",
+        ];
+        let quarantined = places.map(|place| Quarantined {
+            place: place.to_owned(),
+            reason: Reason::Damaged("x".to_owned()),
+            session: None,
+        });
+        let counts = DamagedRows::count(&quarantined);
+        assert_eq!(counts, BTreeMap::from([("message".to_owned(), 169), ("part".to_owned(), 281)]));
+        for place in &places[..4] {
+            assert_eq!(DamagedRows::parse(place).unwrap().to_string(), *place);
+        }
     }
 }

@@ -1,26 +1,29 @@
 //! Taking exported sessions back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use annals_core::format::Imported;
 use annals_core::id::{Millis, ProjectId, SessionId};
-use annals_core::json::{Node, same_value};
+use annals_core::json::Node;
 use annals_core::lens::{Message, Session};
-use annals_core::{Document, Key, Transaction};
+use annals_core::{Document, Key, Transaction, arrange};
 
-use crate::home::{CommitError, ReadError, Write};
+pub use crate::difference::{Differing, Gist, OnDifference};
+use crate::difference::{Earlier, LastUse, Later, later};
+use crate::home::{CommitError, Native, ReadError, SessionRecord, Write};
 
 /// What happens to a session that the home already has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// The import is refused.
     Refuse,
-    /// What is missing is added; what differs is replaced if the import was used more recently.
-    Merge,
+    /// What is missing is added. What differs is replaced where the home's version is provably the earlier one; the given
+    /// choice decides about the rest.
+    Merge(OnDifference),
 }
 
-/// What an import did, in documents. `seen = imported + unchanged`.
+/// What an import did, in documents. `seen = imported + unchanged + differing`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
     /// Documents in the file.
@@ -29,6 +32,8 @@ pub struct Account {
     pub imported: usize,
     /// Documents that were there already, or that the home has a newer version of.
     pub unchanged: usize,
+    /// Documents that differ and were kept as they are in the home.
+    pub differing: Vec<Differing>,
     /// The sessions in the file.
     pub sessions: Vec<SessionId>,
     /// Documents that were adapted to what the home's OpenCode requires.
@@ -106,7 +111,7 @@ pub fn import(
             (Some(_), Existing::Refuse) => {
                 return Err(ImportError::Exists { session: session.clone(), home: home.url() });
             }
-            (Some(record), Existing::Merge) => known.push(record),
+            (Some(record), Existing::Merge(_)) => known.push(record),
             (None, _) => {}
         }
     }
@@ -118,35 +123,67 @@ pub fn import(
             transaction.insert(key, record);
         }
     }
-    // Whether the file's version of a session is the more recent one.
-    let is_newer = |session: &SessionId| {
-        let updated = |document: &Document| document.lens::<Session<'_>>().time.and_then(|time| time.updated);
-        let theirs = documents.iter().find(|(key, _)| matches!(key, Key::Session(_, id) if id == session));
-        let ours = known.iter().find(|record| record.id == *session);
-        match (theirs, ours) {
-            (Some((_, theirs)), Some(ours)) => updated(theirs) >= updated(&ours.stored.document),
-            _ => true,
-        }
+    let on_difference = match existing {
+        Existing::Merge(on_difference) => on_difference,
+        Existing::Refuse => OnDifference::Report,
     };
+    let used = last_uses(&documents, &known);
+    let mut earlier = Earlier::default();
+    if !known.is_empty() {
+        earlier.add_todo_lists(documents.iter().map(|(key, document)| (key, document)));
+    }
     for (key, document) in &documents {
         // A session that is known stays under the project it is filed under.
         let filed = known.iter().find(|record| matches!(key, Key::Session(_, id) if *id == record.id));
         let key = filed.map_or(key, |record| &record.stored.key);
-        match home.document(key)? {
-            None => transaction.insert(key.clone(), document.clone()),
-            Some(old) if same_value(old.document.root(), document.root()) => account.unchanged += 1,
-            Some(_)
-                if matches!(key, Key::Project(_))
-                    || key.session().is_some_and(|session| !is_newer(session)) =>
-            {
-                account.unchanged += 1;
+        let Some(old) = home.document(key)? else {
+            transaction.insert(key.clone(), document.clone());
+            continue;
+        };
+        let native = match home.native(key, document.clone()) {
+            Native::Held { document, .. } => document,
+            Native::Implied | Native::NotHeld => document.clone(),
+        };
+        if arrange::is_same(key, &old.document, &native) || matches!(key, Key::Project(_)) {
+            account.unchanged += 1;
+            continue;
+        }
+        let used = key.session().and_then(|session| used.get(session)).copied().unwrap_or_default();
+        let decided = match later(key, &old.document, &native, used) {
+            Later::Unknown if used.source > used.target && earlier.has(key, &old.document) => Later::Source,
+            decided => decided,
+        };
+        match (decided, on_difference) {
+            (Later::Source, _) | (Later::Unknown, OnDifference::Theirs) => {
+                transaction.replace(&old, document.clone());
             }
-            Some(old) => transaction.replace(&old, document.clone()),
+            (Later::Target, _) | (Later::Unknown, OnDifference::Ours) => account.unchanged += 1,
+            (Later::Unknown, OnDifference::Report) => {
+                account.differing.push(Differing::new(key, &old.document, &native));
+            }
         }
     }
-    account.imported = account.seen - account.unchanged;
+    account.imported = account.seen - account.unchanged - account.differing.len();
+    if transaction.is_empty() {
+        return Ok(account);
+    }
     account.completed = home.commit(transaction)?.completed.len();
     Ok(account)
+}
+
+/// When each session was last used, in the home and in the file.
+fn last_uses(documents: &[(Key, Document)], known: &[SessionRecord]) -> HashMap<SessionId, LastUse> {
+    let updated = |document: &Document| document.lens::<Session<'_>>().time.and_then(|time| time.updated);
+    let mut uses: HashMap<SessionId, LastUse> = HashMap::new();
+    for (key, document) in documents {
+        if let Key::Session(_, id) = key {
+            uses.entry(id.clone()).or_default().source = updated(document);
+        }
+    }
+    for record in known {
+        uses.entry(record.id.clone()).or_default().target = updated(&record.stored.document);
+    }
+    uses
 }
 
 /// Files an import under another project, as if the sessions had been opened in `directory`.

@@ -139,6 +139,7 @@
 
 pub mod check;
 pub mod copy;
+pub mod difference;
 pub mod figures;
 pub mod find;
 pub mod history;
@@ -146,16 +147,19 @@ pub mod home;
 pub mod ids;
 pub mod import;
 pub mod open;
+pub mod ops;
 mod parallel;
 mod platform;
 pub mod project;
 pub mod query;
 pub mod remove;
+pub mod scratch;
 pub mod search;
 mod sqlite;
 pub mod stats;
 pub mod summary;
 pub mod sync;
+pub mod workspace;
 
 pub use annals_core as model;
 pub use home::annals::Annals;

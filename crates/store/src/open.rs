@@ -6,6 +6,7 @@ use crate::home::Write;
 use crate::home::annals::{Annals, OpenAnnalsError};
 use crate::home::opencode_db::{Generation, OpenDbError, OpencodeDb};
 use crate::home::opencode_dir::{OpenDirError, OpencodeDir};
+use crate::home::pieces::Undo;
 use crate::sync::source::Source;
 
 /// A home could not be opened.
@@ -52,6 +53,15 @@ pub fn open(url: &str) -> Result<Box<dyn Write>, OpenError> {
 
 /// Opens a home that sync can follow: one of OpenCode's. Its name is that of the place itself, whatever links led there.
 pub fn open_source(url: &str) -> Result<Box<dyn Source>, OpenError> {
+    let path = canonical(&path_of(url)?);
+    if is_database(&path) {
+        return Ok(Box::new(OpencodeDb::open(&path)?));
+    }
+    Ok(Box::new(OpencodeDir::open(&path)?))
+}
+
+/// Opens a home of OpenCode's whose changes can be taken back.
+pub fn open_undoable(url: &str) -> Result<Box<dyn Undo>, OpenError> {
     let path = canonical(&path_of(url)?);
     if is_database(&path) {
         return Ok(Box::new(OpencodeDb::open(&path)?));
@@ -141,13 +151,48 @@ pub struct Discovered {
     pub databases: Vec<PathBuf>,
 }
 
-/// OpenCode's data directory: `$XDG_DATA_HOME/opencode`, or `~/.local/share/opencode` where that is unset or empty. The
-/// rule is the same on every operating system.
+/// OpenCode's data directory: `$XDG_DATA_HOME/opencode`, or `~/.local/share/opencode` where that is unset, empty or relative.
+/// The rule is the same on every operating system. A relative path means another place in every directory, so the XDG
+/// specification has it ignored; the same goes for the home directory.
 pub fn data_directory(xdg_data_home: Option<&Path>, home: Option<&Path>) -> Option<PathBuf> {
-    match xdg_data_home.filter(|path| !path.as_os_str().is_empty()) {
+    match xdg_data_home.filter(|path| path.is_absolute()) {
         Some(data) => Some(data.join("opencode")),
-        None => Some(home?.join(".local").join("share").join("opencode")),
+        None => Some(home.filter(|home| home.is_absolute())?.join(".local").join("share").join("opencode")),
     }
+}
+
+/// The write-ahead log of a database that is gone. SQLite keeps in it what was committed last, and removes it as soon as
+/// someone makes a new database of the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoneLog {
+    /// The log.
+    pub path: PathBuf,
+    /// The database that is missing.
+    pub database: PathBuf,
+    /// Size of the log.
+    pub bytes: u64,
+}
+
+/// The logs in a data directory whose databases are gone.
+pub fn lone_logs(data: &Path) -> Vec<LoneLog> {
+    let mut found: Vec<LoneLog> = std::fs::read_dir(data)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let database = name
+                .strip_suffix("-wal")
+                .filter(|database| database.starts_with("opencode") && database.ends_with(".db"))?;
+            let metadata =
+                entry.metadata().ok().filter(|metadata| metadata.is_file() && metadata.len() > 0)?;
+            let database = data.join(database);
+            // One that is empty is reported when it is opened.
+            (!database.exists()).then(|| LoneLog { path: entry.path(), database, bytes: metadata.len() })
+        })
+        .collect();
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
 }
 
 /// Looks what a data directory holds.
@@ -175,4 +220,24 @@ pub fn discover(data: &Path) -> Discovered {
 /// Whether any layout has a place for sessions here.
 fn holds_sessions(data: &Path) -> bool {
     ["storage/session", "session", "project"].iter().any(|place| data.join(place).is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_absolute_paths_count() {
+        let check = |data: Option<&str>, home: Option<&str>, expected: Option<&str>| {
+            let found = data_directory(data.map(Path::new), home.map(Path::new));
+            assert_eq!(found.as_deref(), expected.map(Path::new), "{data:?} {home:?}");
+        };
+        check(Some("/data"), Some("/home/me"), Some("/data/opencode"));
+        check(None, Some("/home/me"), Some("/home/me/.local/share/opencode"));
+        check(Some(""), Some("/home/me"), Some("/home/me/.local/share/opencode"));
+        check(Some("data"), Some("/home/me"), Some("/home/me/.local/share/opencode"));
+        check(Some("./data"), None, None);
+        check(None, Some(""), None);
+        check(None, Some("me"), None);
+    }
 }

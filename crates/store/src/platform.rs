@@ -30,6 +30,31 @@ pub(crate) fn create_options() -> OpenOptions {
     options
 }
 
+/// Options to open a file of annals' own in a home: made if it is missing, for its owner's eyes only.
+pub(crate) fn own_options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    #[cfg(unix)]
+    {
+        use cap_std::fs::OpenOptionsExt;
+        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+        options.mode(0o600).custom_flags(flags.bits().cast_signed());
+    }
+    options
+}
+
+/// Makes a directory of annals' own in a home, for its owner's eyes only.
+pub(crate) fn create_own_dir(dir: &Dir, path: &str) -> io::Result<()> {
+    #[cfg_attr(not(unix), expect(unused_mut))]
+    let mut builder = cap_std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    {
+        use cap_std::fs::DirBuilderExt;
+        builder.mode(0o700);
+    }
+    dir.create_dir_with(path, &builder)
+}
+
 /// Gives `file` the permissions that the file at `path` has, if there is one.
 pub(crate) fn keep_permissions(dir: &Dir, path: &str, file: &cap_std::fs::File) -> io::Result<()> {
     match dir.symlink_metadata(path) {
@@ -117,7 +142,7 @@ impl Folder {
                 OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
             // One piece leads nowhere else.
             debug_assert!(!name.contains('/'));
-            let opened = openat(&self.file, name, flags, Mode::empty())?;
+            let opened = again(|| Ok(openat(&self.file, name, flags, Mode::empty())?))?;
             Ok(cap_std::fs::File::from_std(opened.into()))
         }
         #[cfg(not(target_os = "linux"))]
@@ -273,18 +298,87 @@ pub(crate) fn create_private_file(path: &std::path::Path) -> io::Result<()> {
     private_options().create_new(true).open(path).map(drop)
 }
 
-/// Opens a file that only its owner can read, and makes it if there is none.
+/// Opens a file that only its owner can read, and makes it if there is none. Anything else that has the name is an error, also a
+/// link.
 pub(crate) fn open_private_file(path: &std::path::Path) -> io::Result<std::fs::File> {
-    private_options().create(true).truncate(false).open(path)
+    open_regular(private_options().create(true).truncate(false), path)
 }
 
-fn private_options() -> std::fs::OpenOptions {
+/// The bytes of a file. Anything else that has the name, a pipe for instance, is an error and is not waited for.
+pub(crate) fn read_file(path: &std::path::Path) -> io::Result<Vec<u8>> {
+    use io::Read;
+    let mut bytes = Vec::new();
+    open_regular(std::fs::OpenOptions::new().read(true), path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a regular file. The open of anything else, a FIFO that nobody has open at its other end for instance, returns at once.
+fn open_regular(options: &mut std::fs::OpenOptions, path: &std::path::Path) -> io::Result<std::fs::File> {
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt;
+        let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
+        options.custom_flags(flags.bits().cast_signed());
+    }
+    match again(|| options.open(path)) {
+        Ok(file) => {
+            let kind = file.metadata()?.file_type();
+            if kind.is_file() { Ok(file) } else { Err(not_a_file(path, kind)) }
+        }
+        Err(error) => match path.symlink_metadata() {
+            Ok(metadata) if !metadata.is_file() => Err(not_a_file(path, metadata.file_type())),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Refuses a name that something else than a file has. A link to a file is one; nothing is as good.
+pub(crate) fn expect_file(path: &std::path::Path) -> io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => Err(not_a_file(path, metadata.file_type())),
+        _ => Ok(()),
+    }
+}
+
+fn not_a_file(path: &std::path::Path, kind: std::fs::FileType) -> io::Error {
+    let what = match (kind.is_dir(), kind.is_symlink()) {
+        (true, _) => "a directory",
+        (_, true) => "a link",
+        _ => "a pipe, socket or device",
+    };
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{} is {what}, not a file", path.display()))
+}
+
+/// Does something again as long as a signal interrupts it.
+pub(crate) fn again<T>(mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match work() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+/// Whether the disk of a directory has no room left, as far as writing a few pages tells.
+pub(crate) fn is_full(directory: &std::path::Path) -> bool {
+    let probe = tempfile::tempfile_in(directory).and_then(|mut file| {
+        io::Write::write_all(&mut file, &[0; 65_536])?;
+        file.sync_all()
+    });
+    probe.is_err_and(|error| error.kind() == io::ErrorKind::StorageFull)
+}
+
+/// Options to create a file that only its owner can read.
+pub(crate) fn private_options() -> std::fs::OpenOptions {
     let mut options = std::fs::OpenOptions::new();
     options.write(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
         options.mode(0o600);
+        // A pipe of that name is refused, and not waited for.
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     }
     options
 }
@@ -339,7 +433,7 @@ fn open_directory(dir: &Dir, path: &str) -> io::Result<cap_std::fs::File> {
     use cap_std::fs::OpenOptionsExt;
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(rustix::fs::OFlags::DIRECTORY.bits().cast_signed());
-    dir.open_with(path, &options)
+    again(|| dir.open_with(path, &options))
 }
 
 /// Whether an error says that a file system or file cannot be written to at all.

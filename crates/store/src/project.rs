@@ -100,6 +100,10 @@ pub fn identify(directory: &Path, git: &Path) -> Result<ProjectIdentity, Identit
 
 /// The id in a cache file. In linked working trees and submodules `.git` is a file, so there is none.
 fn cached_id(path: &Path) -> Result<Option<ProjectId>, IdentityError> {
+    // A pipe would be waited for.
+    if !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(None);
+    }
     let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
     match text.trim() {
         "" => Ok(None),

@@ -220,6 +220,7 @@ impl Reader {
             let connection = connect(path, "mode=ro&immutable=1", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
             return Ok(Reader { connection, relies_on: Some(stamp) });
         }
+        expect_files(path)?;
         let parameters = match index {
             LogIndex::Shared => "mode=ro",
             LogIndex::Untouched => "mode=ro&readonly_shm=1",
@@ -261,13 +262,23 @@ pub(crate) fn has_moved(connection: &Connection) -> bool {
 /// Opens a database for writing. Closing the connection neither copies the log into the main file nor removes it: an
 /// OpenCode that has lost its locks would go on writing to a removed log.
 fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
+    expect_files(path)?;
     let connection = connect(path, "mode=rw", OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     prepare_writer(&connection)?;
     Ok(connection)
 }
 
 /// Makes a database in WAL mode. The file must not exist.
+///
+/// Nobody but its owner can read it, from the first byte on: SQLite would make it readable for all, as far as the umask allows.
 pub(crate) fn create(path: &Path) -> rusqlite::Result<Connection> {
+    platform::create_private_file(path).map_err(|error| {
+        let code = match error.kind() {
+            std::io::ErrorKind::StorageFull => rusqlite::ffi::SQLITE_FULL,
+            _ => rusqlite::ffi::SQLITE_CANTOPEN,
+        };
+        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some(error.to_string()))
+    })?;
     let connection =
         connect(path, "mode=rwc", OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
@@ -322,6 +333,17 @@ fn connect(path: &Path, parameters: &str, flags: OpenFlags) -> rusqlite::Result<
     Ok(connection)
 }
 
+/// Refuses a database beside which a pipe or such has the name of one of its files: SQLite would wait for it.
+pub(crate) fn expect_files(path: &Path) -> rusqlite::Result<()> {
+    for suffix in ["-wal", "-shm", "-journal"] {
+        platform::expect_file(&beside(path, suffix)).map_err(|error| {
+            let failure = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_AUTH);
+            rusqlite::Error::SqliteFailure(failure, Some(error.to_string()))
+        })?;
+    }
+    Ok(())
+}
+
 /// The path of the write-ahead log of a database.
 pub(crate) fn log_of(path: &Path) -> PathBuf {
     beside(path, "-wal")
@@ -354,14 +376,7 @@ fn uri(path: &Path, parameters: &str) -> String {
 pub(crate) fn is_disk_full(error: &rusqlite::Error, path: &Path) -> bool {
     match code(error) {
         Some(ErrorCode::DiskFull) => true,
-        Some(ErrorCode::SystemIoFailure) => {
-            let Some(directory) = path.parent() else { return false };
-            let probe = tempfile::tempfile_in(directory).and_then(|mut file| {
-                std::io::Write::write_all(&mut file, &[0; 65_536])?;
-                file.sync_all()
-            });
-            probe.is_err_and(|error| error.kind() == std::io::ErrorKind::StorageFull)
-        }
+        Some(ErrorCode::SystemIoFailure) => path.parent().is_some_and(platform::is_full),
         _ => false,
     }
 }

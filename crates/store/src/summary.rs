@@ -50,16 +50,17 @@ pub struct SessionSummary {
     pub gone: Option<Millis>,
 }
 
-/// How a session's last answer stands, as far as stored documents tell.
+/// How a session's last answer stands, as far as its message documents tell. They do not tell whether an agent is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionState {
     /// Nothing was asked yet.
     Empty,
-    /// It ended.
+    /// It ended, and so did the turn.
     Done,
     /// It ended with an error.
     Failed,
-    /// It is being written, or was cut short.
+    /// It has not ended, or ended with tool calls that nothing came after: an agent is at work, was cut short, or stopped
+    /// because the user refused a call.
     Open,
 }
 

@@ -166,15 +166,36 @@ impl Reason {
     }
 }
 
-/// Looks at some sessions of homes again, whatever the evidence says: an operation has changed them.
+/// Looks at some sessions of a home again, whatever the evidence says: an operation has changed them.
 pub(crate) fn look_again(
     store: &Annals,
-    homes: &[&dyn Source],
+    home: &dyn Source,
+    own: bool,
     stage: Stage,
     sessions: &HashSet<SessionId>,
     reason: &Reason,
 ) -> Result<Account, SyncError> {
-    run(store, homes, Options::to(stage), Scope::Only(sessions), reason, &())
+    let options = Options { own, ..Options::to(stage) };
+    let account = run(store, &[home], options, Scope::Only(sessions), reason, &())?;
+    match account.failed.first() {
+        Some(failed) => {
+            Err(ReadError::Io { path: home.url(), source: std::io::Error::other(failed.clone()) }.into())
+        }
+        None => Ok(account),
+    }
+}
+
+/// Takes over the session documents that an operation changed, and nothing else of these sessions. False if the store does not know them
+/// in this home yet, so that a look is needed.
+pub(crate) fn take_sessions(
+    store: &Annals,
+    home: &dyn Source,
+    sessions: &HashSet<SessionId>,
+    reason: &Reason,
+) -> Result<bool, SyncError> {
+    let Some(known) = store.known_home(&home.url())? else { return Ok(false) };
+    let mut account = Account::default();
+    Committing { store, home: known.n, reason, account: &mut account }.sessions(home, sessions)
 }
 
 fn run(

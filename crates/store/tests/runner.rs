@@ -6,6 +6,8 @@ mod runner {
     mod annals_concurrent;
     mod annals_damage;
     mod annals_keep;
+    #[cfg(target_os = "linux")]
+    mod annals_powercut;
     mod annals_store;
     mod check;
     mod commit;

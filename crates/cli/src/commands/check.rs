@@ -1,18 +1,18 @@
 //! `annals check`
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::Write;
 
 use annals::check::{Problem, ProblemKind};
-use annals::home::{Read, Several};
+use annals::home::{Read, Write};
+use annals::open;
 use annals::query::SessionQuery;
 use annals::sync::Stage;
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::error::{CommandResult, Outcome};
+use crate::error::{CliError, CommandResult, Outcome};
 use crate::homes::Homes;
-use crate::text::{count, cut, one_line, width, wrap};
+use crate::text::{count, one_line, width, wrap};
 
 /// Look for damage: unreadable files, references to nothing, answers that never ended
 ///
@@ -40,6 +40,15 @@ struct ProblemJson {
     id: Option<String>,
     detail: String,
     repair: &'static str,
+    #[serde(rename = "sessionID")]
+    session: Option<String>,
+    home: String,
+}
+
+/// A problem, and the home that has it.
+struct Located {
+    home: String,
+    problem: Problem,
 }
 
 /// So many problems of a kind are shown at first.
@@ -48,39 +57,60 @@ const SHOWN: usize = 5;
 pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
     let homes = context.open(Stage::Parts)?;
     let home = homes.read();
-    let n_sessions = home.sessions(&SessionQuery::default())?.value.len();
+    let count_sessions =
+        |home: &dyn Read| home.sessions(&SessionQuery::default()).map_or(0, |found| found.value.len());
+    let n_sessions = count_sessions(&home);
     let progress = context.progress(n_sessions, "checking sessions");
-    let advance = || progress.advance();
+    let check = |home: &dyn Read| -> Result<Vec<Located>, CliError> {
+        let found = home.check(context.clock.now, &|| progress.advance())?;
+        Ok(found.into_iter().map(|problem| Located { home: home.url(), problem }).collect())
+    };
     let problems = match &homes {
         // What is wrong in a home is to be mended there, and some of it never gets into the store.
         Homes::Store(store) if !store.is_named => {
-            let direct = context.open_found().unwrap_or_default();
-            let direct = Several::new(direct.iter().map(|home| &**home as &dyn Read).collect());
-            progress.expect(direct.sessions(&SessionQuery::default())?.value.len());
-            let mut problems = direct.check(context.clock.now, &advance)?;
-            let in_store = home.check(context.clock.now, &advance)?;
-            let places: HashSet<_> =
-                problems.iter().map(|problem| (problem.kind, problem.place.clone())).collect();
-            let ids: HashSet<_> =
-                problems.iter().filter_map(|problem| Some((problem.kind, problem.id.clone()?))).collect();
-            problems.extend(in_store.into_iter().filter(|problem| {
-                !places.contains(&(problem.kind, problem.place.clone()))
-                    && problem.id.clone().is_none_or(|id| !ids.contains(&(problem.kind, id)))
+            let (direct, mut problems) = open_own(context);
+            for home in &direct {
+                progress.expect(count_sessions(&**home));
+                match check(&**home) {
+                    Ok(found) => problems.extend(found),
+                    // A home that cannot be checked hides no other.
+                    Err(error) => problems.push(refused(home.url(), &error)),
+                }
+            }
+            let key = |Located { problem, .. }: &Located| (problem.kind, problem.place.clone());
+            let id = |Located { problem, .. }: &Located| Some((problem.kind, problem.id.clone()?));
+            let places: HashSet<_> = problems.iter().map(key).collect();
+            let ids: HashSet<_> = problems.iter().filter_map(id).collect();
+            problems.extend(check(&home)?.into_iter().filter(|located| {
+                !places.contains(&key(located)) && id(located).is_none_or(|id| !ids.contains(&id))
             }));
             problems
         }
-        _ => home.check(context.clock.now, &advance)?,
+        Homes::Store(store) => check(&store.annals)?,
+        Homes::Direct(homes) => {
+            let mut problems = Vec::new();
+            for home in homes {
+                match check(&**home) {
+                    Ok(found) => problems.extend(found),
+                    Err(error) if homes.len() > 1 => problems.push(refused(home.url(), &error)),
+                    Err(error) => return Err(error),
+                }
+            }
+            problems
+        }
     };
     drop(progress);
     let outcome = if problems.is_empty() { Outcome::Done } else { Outcome::WithProblems };
     let mut output = if context.json { context.plain_output() } else { context.paged_output() };
     if context.json {
-        let problems = problems.into_iter().map(|problem| ProblemJson {
+        let problems = problems.into_iter().map(|Located { home, problem }| ProblemJson {
             kind: problem.kind.name(),
             path: problem.place,
             id: problem.id,
             detail: problem.detail,
             repair: problem.kind.repair(),
+            session: problem.session.map(|session| session.to_string()),
+            home,
         });
         output.json(&CheckJson { problems: problems.collect() })?;
         output.finish()?;
@@ -88,16 +118,24 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
     }
     let paint = output.paint;
     let mut by_kind: BTreeMap<ProblemKind, Vec<&Problem>> = BTreeMap::new();
-    for problem in &problems {
+    for Located { problem, .. } in &problems {
         by_kind.entry(problem.kind).or_default().push(problem);
     }
     for (kind, problems) in &by_kind {
         let title = format!("{} {}", problems.len(), kind.name());
-        let columns = output.width.saturating_sub(width(&title) + 1);
+        let plain_width = width(&title);
         let sign =
             if *kind == ProblemKind::Unreadable { paint.bad_bold(title) } else { paint.warn_bold(title) };
-        let repair = format!("— {}", kind.repair());
-        output.line(format!("{sign} {}", paint.dim(cut(&repair, columns))))?;
+        let columns = output.width.saturating_sub(plain_width + 1);
+        match format!("— {}", kind.repair()) {
+            repair if width(&repair) <= columns => output.line(format!("{sign} {}", paint.dim(repair)))?,
+            _ => {
+                output.line(sign)?;
+                for line in wrap(kind.repair(), output.width.saturating_sub(2)) {
+                    output.line(format!("  {}", paint.dim(line)))?;
+                }
+            }
+        }
         let shown = if args.all { problems.len() } else { SHOWN };
         for problem in problems.iter().take(shown) {
             output.line(format!("  {}", one_line(&problem.place)))?;
@@ -111,10 +149,30 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
         }
     }
     if problems.is_empty() {
-        writeln!(output, "{} {} in order", paint.good("✓"), count(n_sessions, "session"))?;
+        output.line(format!("{} {} in order", paint.good("✓"), count(n_sessions, "session")))?;
     } else {
         output.line(format!("{} in {}", count(problems.len(), "problem"), count(n_sessions, "session")))?;
     }
     output.finish()?;
     Ok(outcome)
+}
+
+/// The user's homes as they are, and a problem for each that cannot be opened.
+fn open_own(context: &Context) -> (Vec<Box<dyn Write>>, Vec<Located>) {
+    let mut problems = Vec::new();
+    for path in context.data_directory.iter().flat_map(|data| open::discover(data).databases) {
+        let path = path.display().to_string();
+        if let Err(error) = open::open(&path) {
+            problems.push(refused(path, &error.into()));
+        }
+    }
+    (context.open_found().unwrap_or_default(), problems)
+}
+
+/// A home that could not be opened or checked, as a problem.
+fn refused(home: String, error: &CliError) -> Located {
+    let detail = [std::slice::from_ref(&error.message), &error.details[..]].concat().join("; ");
+    let problem =
+        Problem { kind: ProblemKind::Unreadable, place: home.clone(), id: None, session: None, detail };
+    Located { home, problem }
 }

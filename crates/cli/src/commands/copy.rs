@@ -13,13 +13,16 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome, report_quarantine};
+use crate::kept::{self, DifferenceArgs, DifferingJson};
 use crate::text::{count, grouped, one_line};
 
 /// Copy sessions from one home to another
 ///
 /// A home is an OpenCode directory or database, or a store of annals. Sessions go over with everything that belongs to them, and the sessions
-/// they started go along. What the target has already is left alone, so a copy can be repeated, and one that was cut
-/// short goes on where it stopped. Nothing is deleted anywhere. OpenCode may be running on either home.
+/// they started go along. What the target lacks is added. A document that differs is replaced only where the target's
+/// version is provably the earlier one; every other difference is reported and stays as it is in the target, unless
+/// `--theirs` says otherwise. So a copy can be repeated, and one that was cut short goes on where it stopped. Nothing is
+/// deleted anywhere. OpenCode may be running on either home.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,6 +31,8 @@ Examples:
   annals copy --from old.db --to new.db last      one session, with those it started
   annals copy --from opencode.db --to backup/     a directory as OpenCode 1.1 keeps it
   annals copy --from broken.db --to new.db        save what can be read of a damaged database
+  annals copy --from backup/ --to opencode.db --theirs 36f8c1
+                                                  what differs becomes what it is in the backup
   annals copy --from ~/.local/share/annals/annals.db --to ~/.local/share/opencode/opencode.db 36f8c1
                                                   give OpenCode a session back that it has deleted")]
 pub(crate) struct CopyArgs {
@@ -47,6 +52,8 @@ pub(crate) struct CopyArgs {
     /// Also add to sessions that were used more recently in the target what they lack there
     #[arg(long)]
     merge: bool,
+    #[command(flatten)]
+    difference: DifferenceArgs,
     /// Only say what would be copied
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -71,6 +78,15 @@ struct AccountJson {
     tool_outputs: usize,
     tool_outputs_left: usize,
     problems: Vec<String>,
+    differing: Vec<DifferingJson>,
+    copied_sessions: Vec<CopiedJson>,
+    files: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct CopiedJson {
+    id: String,
+    title: String,
 }
 
 #[derive(Serialize)]
@@ -78,12 +94,13 @@ struct TallyJson {
     seen: usize,
     copied: usize,
     unchanged: usize,
+    differing: usize,
     quarantined: usize,
 }
 
 impl From<Tally> for TallyJson {
-    fn from(Tally { seen, copied, unchanged, quarantined }: Tally) -> TallyJson {
-        TallyJson { seen, copied, unchanged, quarantined }
+    fn from(Tally { seen, copied, unchanged, differing, quarantined }: Tally) -> TallyJson {
+        TallyJson { seen, copied, unchanged, differing, quarantined }
     }
 }
 
@@ -108,8 +125,11 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
     let mut sessions = match &args.sessions[..] {
         [] => found.value,
         named => {
-            let wanted =
-                named.iter().map(|name| context.session(&from, name)).collect::<Result<Vec<_>, _>>()?;
+            let mut wanted = Vec::new();
+            for name in named {
+                let session = context.session(&from, name);
+                wanted.push(session.map_err(|error| only_in_target(context, args, name).unwrap_or(error))?);
+            }
             with_children(&found.value, wanted)
         }
     };
@@ -120,6 +140,7 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
     let options = Options {
         dry_run: args.dry_run,
         merge: args.merge,
+        on_difference: args.difference.choice(),
         now: context.clock.now,
         git: PathBuf::from("git"),
     };
@@ -133,6 +154,7 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
         Ok(account) => (account, None),
         Err(error) => (*error.account, Some(error.cause)),
     };
+    to.name_files(&target_path, &mut account.files);
     account.documents.seen += unreadable.len();
     account.documents.quarantined += unreadable.len();
     account.quarantined.splice(0..0, unreadable);
@@ -146,6 +168,18 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
     }
 }
 
+/// What to say of a session that no source has, if the target has it.
+fn only_in_target(context: &Context, args: &CopyArgs, name: &str) -> Option<CliError> {
+    let target = open_all(&args.to).ok()?;
+    let target = Several::new(target.iter().map(|home| &**home as &dyn Read).collect());
+    let session = context.session(&target, name).ok()?;
+    let error = CliError::new(format!(
+        "session {} is in {} already and in none of the homes to copy from",
+        session.id, args.to
+    ));
+    Some(error.hint("nothing was copied; `--from` names another home, `--to` another target"))
+}
+
 fn unfinished(error: CliError) -> CliError {
     error.hint("what is counted above is safe in the target; run the same command again to copy the rest")
 }
@@ -153,24 +187,34 @@ fn unfinished(error: CliError) -> CliError {
 /// The target, or for a dry run without one an empty stand-in.
 struct Target {
     home: Box<dyn Write>,
-    _stand_in: Option<tempfile::TempDir>,
+    stand_in: Option<tempfile::TempDir>,
 }
 
 impl Target {
     fn home(&self) -> &dyn Write {
         &*self.home
     }
+
+    /// Gives files beside the stand-in the paths they would have beside the target.
+    fn name_files(&self, target: &Path, files: &mut [PathBuf]) {
+        let Some((stand_in, beside)) = self.stand_in.as_ref().zip(target.parent()) else { return };
+        for file in files {
+            if let Ok(inside) = file.strip_prefix(stand_in.path()) {
+                *file = beside.join(inside);
+            }
+        }
+    }
 }
 
 fn open_target(args: &CopyArgs, path: &Path, generation: Generation) -> Result<Target, CliError> {
     if !args.dry_run || path.exists() {
-        return Ok(Target { home: open_or_create(&args.to, generation)?, _stand_in: None });
+        return Ok(Target { home: open_or_create(&args.to, generation)?, stand_in: None });
     }
     let stand_in =
         tempfile::tempdir().map_err(|error| CliError::new(format!("cannot make a directory: {error}")))?;
     let name = path.file_name().unwrap_or("home".as_ref());
     let home = open_or_create(&stand_in.path().join(name).display().to_string(), generation)?;
-    Ok(Target { home, _stand_in: Some(stand_in) })
+    Ok(Target { home, stand_in: Some(stand_in) })
 }
 
 fn same_place(a: &Path, b: &Path) -> bool {
@@ -180,10 +224,13 @@ fn same_place(a: &Path, b: &Path) -> bool {
     }
 }
 
+/// This many copied sessions are named.
+const NAMED: usize = 10;
+
 fn print(context: &Context, args: &CopyArgs, account: &Account) -> Result<(), CliError> {
     if context.json {
         let mut output = context.plain_output();
-        let Tally { seen, copied, unchanged, quarantined } = account.documents;
+        let Tally { seen, copied, unchanged, quarantined, .. } = account.documents;
         output.json(&AccountJson {
             seen,
             copied,
@@ -201,23 +248,41 @@ fn print(context: &Context, args: &CopyArgs, account: &Account) -> Result<(), Cl
             tool_outputs: account.tool_outputs,
             tool_outputs_left: account.tool_outputs_left,
             problems: account.quarantined.iter().map(|problem| one_line(&problem.to_string())).collect(),
+            differing: account.differing.iter().map(DifferingJson::from).collect(),
+            copied_sessions: account
+                .copied
+                .iter()
+                .map(|session| CopiedJson { id: session.id.to_string(), title: session.title.clone() })
+                .collect(),
+            files: account.files.iter().map(|path| path.display().to_string()).collect(),
         })?;
         output.finish()?;
         return Ok(());
     }
+    for session in account.copied.iter().take(NAMED) {
+        context.note(&one_line(&format!("{}  {}", session.id, session.title)));
+    }
+    if account.copied.len() > NAMED {
+        context.note(&format!("… and {} more", grouped(account.copied.len() - NAMED)));
+    }
     let copied = if args.dry_run { "to copy" } else { "copied" };
     for (noun, tally) in [("session", account.sessions), ("document", account.documents)] {
         context.note(&format!(
-            "{}: {} {copied}, {} unchanged, {} quarantined",
+            "{}: {} {copied}, {} unchanged, {}{} quarantined",
             count(tally.seen, noun),
             grouped(tally.copied),
             grouped(tally.unchanged),
+            match tally.differing {
+                0 => String::new(),
+                n => format!("{} differing, ", grouped(n)),
+            },
             grouped(tally.quarantined),
         ));
     }
     for line in remarks(account) {
         context.note(&one_line(&line));
     }
+    kept::report(context, &account.differing);
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use annals::model::call::Call;
 use annals::model::id::{MessageId, Millis, SessionId};
 use annals::model::json::Text;
 use annals::model::lens::{Message, Part};
-use annals::model::{Document, Key};
+use annals::model::{Document, Key, stream};
 use annals::sync::Stage;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -55,6 +55,8 @@ struct ChangedJson<'a> {
     part_id: Option<&'a str>,
     before: Option<&'a RawValue>,
     after: Option<&'a RawValue>,
+    #[serde(rename = "inProgress")]
+    in_progress: bool,
 }
 
 /// Lines of a text or a change that are shown at first.
@@ -177,7 +179,8 @@ fn in_order(
             changed.after.take_if(|_| !new.contains_key(message));
         }
     }
-    changes.retain(|changed| changed.before != changed.after);
+    changes.retain(|changed| changed.is_step || changed.before != changed.after);
+    changes.retain(|changed| changed.before.is_some() || changed.after.is_some());
     old.extend(new);
     let made = |id: &MessageId| old.get(id).map_or(0, |(made, _)| *made);
     changes.sort_by_cached_key(|changed| match &changed.key {
@@ -221,6 +224,7 @@ fn to_json<'a>(changed: &'a Changed, session_id: &'a str) -> Result<ChangedJson<
         part_id,
         before: raw(&changed.before)?,
         after: raw(&changed.after)?,
+        in_progress: changed.is_step,
     })
 }
 
@@ -266,13 +270,38 @@ impl Screen<'_> {
             let text = if is_part { text(document) } else { None }.unwrap_or_default();
             harmless(text.trim_end()).lines().map(|text| line(text.to_owned())).collect()
         };
+        let is_counted = |document: &Document| stream::is_bookkeeping(&changed.key, document);
         let lines = match (&changed.before, &changed.after) {
+            // What OpenCode counts is not known of both.
+            (Some(before), Some(after)) if changed.is_step && is_counted(after) => {
+                let [before, after] =
+                    [before, after].map(|one| stream::earlier(&changed.key, one, Millis::MAX).document);
+                lines(&before, &after, self.clock)
+            }
+            (Some(_), Some(after)) if changed.is_step => {
+                self.unkept(match changed.key {
+                    Key::Message(..) => "went on; what was in between is not kept",
+                    _ => "went on; what it said in between is not kept",
+                })?;
+                whole(after, Line::Added)
+            }
             (Some(before), Some(after)) => lines(before, after, self.clock),
             (None, Some(after)) => whole(after, Line::Added),
             (Some(before), None) => whole(before, Line::Removed),
             (None, None) => Vec::new(),
         };
+        let is_counted = shown.is_some_and(is_counted);
+        if changed.is_step && !is_counted && (changed.before.is_none() || changed.after.is_none()) {
+            self.unkept("in progress then; what it said is not kept")?;
+        }
         self.lines(&lines)
+    }
+
+    /// Says that something is not kept.
+    fn unkept(&mut self, what: &str) -> std::io::Result<()> {
+        let paint = self.output.paint;
+        let what = cut(what, self.output.width.saturating_sub(6));
+        self.output.line(format!("    {} {}", paint.dim("│"), paint.dim(what)))
     }
 
     fn lines(&mut self, lines: &[Line]) -> std::io::Result<()> {

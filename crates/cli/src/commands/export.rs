@@ -16,7 +16,7 @@ use clap::ValueEnum;
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, report_quarantine};
 use crate::homes::parts_awaited;
-use crate::moment::parse_moment;
+use crate::moment::{note_unfinished, parse_moment, unfinished_then};
 use crate::text::{count, harmless};
 
 /// Write sessions to a file or standard output
@@ -109,6 +109,7 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
             count(left.n_left_out, "message")
         ));
     }
+    note_unfinished(context, left.n_unfinished);
     let outcome = report_quarantine(&left.quarantined, context.stderr_paint());
     Ok(outcome.and(context.report_awaited(left.n_awaited)))
 }
@@ -150,6 +151,8 @@ struct Left {
     n_left_out: usize,
     /// Parts that the store does not have yet.
     n_awaited: usize,
+    /// Documents that were in progress at the moment that is exported.
+    n_unfinished: usize,
 }
 
 type Sink<'a> = dyn FnMut(&[u8]) -> std::io::Result<()> + 'a;
@@ -242,6 +245,7 @@ fn write(
             }
         };
         left.n_awaited += parts_awaited(home, session, n_parts);
+        left.n_unfinished += unfinished_then(home, &session.id)?.len();
     }
     matched.complete(selection)
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
+use crate::kept::{self, DifferenceArgs, DifferingJson};
 use crate::text::{count, one_line};
 
 /// Take exported sessions back
@@ -27,9 +28,12 @@ Examples:
 pub(crate) struct ImportArgs {
     /// File to read; `-` is standard input
     file: String,
-    /// Add to sessions that exist: what is missing is added, of what differs the more recent stays
+    /// Add to sessions that exist: what is missing is added; what differs is replaced only where it is provably the earlier
+    /// version, else kept and reported
     #[arg(long)]
     merge: bool,
+    #[command(flatten)]
+    difference: DifferenceArgs,
     /// File the sessions under the project of this directory, as if they had been opened there
     #[arg(long, value_name = "DIR")]
     dir: Option<String>,
@@ -43,9 +47,15 @@ struct AccountJson {
     quarantined: usize,
     sessions: Vec<String>,
     completed: usize,
+    differing: Vec<DifferingJson>,
 }
 
 pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
+    if args.difference.is_given() && !args.merge {
+        return Err(CliError::usage(
+            "`--ours` and `--theirs` decide about sessions that exist: give `--merge` too",
+        ));
+    }
     let target = context.target()?;
     let bytes = read(&args.file)?;
     let git = Path::new("git");
@@ -77,7 +87,7 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
     }
     // Only now that there is something to store may a home be made for it.
     let home = target.open_or_create()?;
-    let existing = if args.merge { Existing::Merge } else { Existing::Refuse };
+    let existing = if args.merge { Existing::Merge(args.difference.choice()) } else { Existing::Refuse };
     let account = import(&*home, imported, existing, context.clock.now)?;
     context.changed_at(Path::new(&home.url()));
     if context.json {
@@ -89,6 +99,7 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
             quarantined: 0,
             sessions: account.sessions.iter().map(ToString::to_string).collect(),
             completed: account.completed,
+            differing: account.differing.iter().map(DifferingJson::from).collect(),
         })?;
         output.finish()?;
     } else {
@@ -96,16 +107,21 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
             context.note(session.as_str());
         }
         context.note(&format!(
-            "{}: {} imported, {} unchanged of {} seen",
+            "{}: {} imported, {} unchanged{} of {} seen",
             count(account.sessions.len(), "session"),
             account.imported,
             account.unchanged,
+            match account.differing.len() {
+                0 => String::new(),
+                n => format!(", {n} differing"),
+            },
             count(account.seen, "document"),
         ));
         if account.completed > 0 {
             let n = count(account.completed, "document");
             context.note(&format!("{n} adapted to what OpenCode 1.18 requires"));
         }
+        kept::report(context, &account.differing);
     }
     Ok(Outcome::Done)
 }

@@ -10,7 +10,7 @@ use annals::sync::Stage;
 
 use crate::args::{Filters, SortBy};
 use crate::context::Context;
-use crate::error::{CommandResult, report_quarantine};
+use crate::error::{CommandResult, report_damage, report_quarantine};
 use crate::output::Output;
 use crate::short_id::ShortIds;
 use crate::text::{count, cut, dollars, fit, fit_right, one_line, short_number, width};
@@ -98,7 +98,8 @@ pub(crate) fn run(context: &Context, args: &ListArgs) -> CommandResult {
             context.note(&tally);
         }
     }
-    Ok(report_quarantine(&quarantined, context.stderr_paint()))
+    let outcome = report_quarantine(&quarantined, context.stderr_paint());
+    Ok(outcome.and(report_damage(context, &homes)?))
 }
 
 /// Child sessions by their parent, in the order given.

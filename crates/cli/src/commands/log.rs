@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use annals::history::{History, LogQuery, Revision};
 use annals::home::Read;
 use annals::home::annals::Annals;
-use annals::model::id::SessionId;
+use annals::model::id::{Millis, SessionId};
 use annals::sync::Stage;
 use serde::Serialize;
 
@@ -19,7 +19,8 @@ use crate::time_arg::parse_time;
 /// List what was changed: every revision of the store, the latest first
 ///
 /// A revision is what was committed together: what a sync found new in a home of OpenCode, or what a command changed in the
-/// store itself. Its number is what `annals show --at`, `annals diff`, `annals undo` and `annals restore` take.
+/// store itself. Its number is what `annals show --at`, `annals diff`, `annals undo` and `annals restore` take. Revisions are listed
+/// by time. What `annals sync --events` learns from OpenCode's log is about earlier times and has higher numbers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -78,7 +79,13 @@ pub(crate) fn run(context: &Context, args: &LogArgs) -> CommandResult {
     let mut output = context.paged_output();
     print(&mut output, context, store, &revisions, session.as_ref())?;
     let (is_terminal, paint) = (output.is_terminal, output.paint);
-    let tally = count(revisions.len(), "revision");
+    let tally = match is_by_number(&revisions) {
+        true => count(revisions.len(), "revision"),
+        false => format!(
+            "{}, the latest first; what was learnt later about an earlier time has a higher number",
+            count(revisions.len(), "revision")
+        ),
+    };
     if is_terminal {
         output.line(paint.dim(&tally))?;
     }
@@ -141,6 +148,13 @@ fn print(
         widest(|row| &row.1).unwrap_or(0),
         widest(|row| &row.2).unwrap_or(0),
     );
+    // Where numbers do not tell the order, the seconds do.
+    let by_number = is_by_number(revisions);
+    let when = |time: Millis| match by_number {
+        true => context.clock.date_time(time),
+        false => format!("{} {}", context.clock.date(time), context.clock.time(time)),
+    };
+    let n_when = if by_number { 16 } else { 19 };
     for (revision, (number, written, deleted)) in revisions.iter().zip(&rows) {
         let reason = match &revision.home {
             Some(home) => format!("{} · {}", one_line(&revision.reason), short_name(home)),
@@ -151,19 +165,24 @@ fn print(
             Some(_) => String::new(),
             None => about(store, revision, &mut titles)?,
         };
-        let left = output.width.saturating_sub(numbers + 2 + 16 + 2 + plus + 1 + minus + 2);
+        let left = output.width.saturating_sub(numbers + 2 + n_when + 2 + plus + 1 + minus + 2);
         let reason = cut(&reason, left).into_owned();
         let about = cut(&about, left.saturating_sub(width(&reason) + 2)).into_owned();
         output.line(format!(
             "{}  {}  {} {}  {reason}  {}",
             paint.id(fit_right(number, numbers)),
-            paint.dim(context.clock.date_time(revision.time)),
+            paint.dim(when(revision.time)),
             paint.good(fit_right(written, plus)),
             paint.bad(fit(deleted, minus)),
             paint.dim(if width(&about) > 1 { &about } else { "" }),
         ))?;
     }
     Ok(())
+}
+
+/// Whether revisions that are in order of time are in order of their numbers as well.
+fn is_by_number(revisions: &[Revision]) -> bool {
+    revisions.is_sorted_by(|later, earlier| later.number > earlier.number)
 }
 
 /// What a revision was about: a session by its title, or how many there were.

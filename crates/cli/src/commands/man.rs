@@ -12,7 +12,7 @@ Examples:
   annals man | man -l -
   annals man --out ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// Directory that gets annals.1, annals-list.1 and so on
+    /// Directory that gets annals.1, annals-list.1 and so on; made if it does not exist
     #[arg(long, value_name = "DIR")]
     out: Option<std::path::PathBuf>,
 }
@@ -21,9 +21,11 @@ pub(crate) fn run(context: &Context, args: &ManArgs) -> CommandResult {
     let command = crate::args::Cli::command();
     match &args.out {
         Some(directory) => {
-            clap_mangen::generate_to(command, directory).map_err(|error| {
-                CliError::new(format!("cannot write to {}: {error}", directory.display()))
-            })?;
+            std::fs::create_dir_all(directory)
+                .and_then(|()| clap_mangen::generate_to(command, directory))
+                .map_err(|error| {
+                    CliError::new(format!("cannot write to {}: {error}", directory.display()))
+                })?;
         }
         None => {
             let mut page = Vec::new();

@@ -13,11 +13,11 @@ use annals::sync::Stage;
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::error::{CliError, CommandResult, report_quarantine};
+use crate::error::{CliError, CommandResult, Outcome, report_damage, report_quarantine, tell_rescue};
 use crate::homes::{Freshness, Homes, Store};
 use crate::output::Output;
 use crate::short_id::ShortIds;
-use crate::text::{bytes, count, cut, fit, grouped, one_line, wrap};
+use crate::text::{bytes, count, cut, fit, grouped, one_line, shell_word, wrap};
 
 #[derive(Serialize)]
 struct OverviewJson {
@@ -42,13 +42,18 @@ struct HomeJson {
     url: String,
     sessions: usize,
     projects: usize,
-    messages: usize,
-    parts: usize,
+    /// None where the home is damaged, so that nobody knows.
+    messages: Option<usize>,
+    parts: Option<usize>,
     bytes: u64,
     updated: Option<i64>,
     problems: usize,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     remarks: Vec<String>,
+    damaged: bool,
+    /// What can still be counted.
+    #[serde(skip)]
+    readable: Extent,
 }
 
 /// The store that commands answer from.
@@ -106,17 +111,20 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
     };
     for each in described {
         let found = each.sessions(&SessionQuery::default())?;
-        let Extent { messages, parts, bytes } = each.extent()?;
+        let readable = each.extent()?;
+        let known = |n: usize| (!readable.is_damaged).then_some(n);
         rows.push(HomeJson {
             url: each.url(),
             sessions: found.value.len(),
             projects: n_projects(&found.value),
-            messages,
-            parts,
-            bytes,
+            messages: known(readable.messages),
+            parts: known(readable.parts),
+            bytes: readable.bytes,
             updated: found.value.iter().map(annals::find::updated).max(),
             problems: found.quarantined.len(),
             remarks: each.remarks(),
+            damaged: readable.is_damaged,
+            readable,
         });
         held.push((PathBuf::from(each.url()), found.value.into_iter().map(|record| record.id).collect()));
     }
@@ -157,11 +165,21 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
         for home in &overview.homes {
             output.line(paint.bold(&home.url))?;
             let facts = format!(
-                "{} in {}, {}, {}, {}",
+                "{} in {}, {}, {}",
                 count(home.sessions, "session"),
                 count(home.projects, "project"),
-                count(home.messages, "message"),
-                count(home.parts, "part"),
+                match home.damaged {
+                    false => format!(
+                        "{}, {}",
+                        count(home.readable.messages, "message"),
+                        count(home.readable.parts, "part")
+                    ),
+                    true => format!(
+                        "messages and parts unknown: the database is damaged ({} and {} can be read)",
+                        count(home.readable.messages, "message"),
+                        count(home.readable.parts, "part")
+                    ),
+                },
                 bytes(home.bytes)
             );
             for line in wrap(&facts, output.width.saturating_sub(2)) {
@@ -230,7 +248,17 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
         }
     }
     output.finish()?;
-    Ok(report_quarantine(&found.quarantined, context.stderr_paint()))
+    let outcome = report_quarantine(&found.quarantined, context.stderr_paint());
+    // What the store noted tells more; without a note the counts have told.
+    let mut damage = report_damage(context, &homes)?;
+    for home in overview.homes.iter().filter(|home| home.damaged && damage == Outcome::Done) {
+        context.warn(&format!("{} is damaged, and numbers are too low", home.url));
+        tell_rescue(context, &home.url);
+    }
+    if overview.homes.iter().any(|home| home.damaged) {
+        damage = Outcome::WithProblems;
+    }
+    Ok(outcome.and(damage))
 }
 
 fn describe(store: &Store, sessions: &[SessionRecord]) -> Result<StoreJson, CliError> {
@@ -299,10 +327,4 @@ fn left_behind(held: &[(PathBuf, HashSet<SessionId>)]) -> Vec<RescueJson> {
 
 fn n_projects(records: &[SessionRecord]) -> usize {
     records.iter().map(|record| &record.project).collect::<HashSet<_>>().len()
-}
-
-/// A path as a shell takes it for one word.
-fn shell_word(path: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:".contains(c);
-    if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }

@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::commands::undo::made;
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
-use crate::moment::{describe, known_session, open_at, parse_moment};
+use crate::moment::{describe, known_session, open_at, parse_moment, unfinished_then};
+use crate::text::count;
 
 /// Make a session what it was
 ///
@@ -80,6 +81,13 @@ pub(crate) fn run(context: &Context, args: &RestoreArgs) -> CommandResult {
     } else {
         context.note(&format!("{} is again what it was at {when}", known.id));
         context.note(&made(&receipt));
+    }
+    let n_unfinished = unfinished_then(&*then, &known.id)?.len();
+    if n_unfinished > 0 {
+        context.note(&format!(
+            "note: not kept: {} in progress then; each is now as it was when it was finished",
+            count(n_unfinished, "document")
+        ));
     }
     Ok(Outcome::Done)
 }

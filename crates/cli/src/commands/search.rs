@@ -112,7 +112,7 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
         store.update_index(&|done, total| progress.reach(done, total))?;
     }
     let request = request(context, args, store, query, text)?;
-    let hits = match search_quietly(store, &request) {
+    let mut hits = match search_quietly(store, &request) {
         // There is nothing in the index that is not in the store.
         Err(SearchError::Index { .. }) if context.is_syncing && !store.is_read_only() => {
             context.warn("the text index is damaged and is made anew");
@@ -123,14 +123,28 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
         }
         hits => hits?,
     };
+    // Another process may have committed since the index was brought up to date.
+    if hits.unindexed > 0 && !store.is_read_only() {
+        let progress = context.progress(0, "indexing documents");
+        store.update_index(&|done, total| progress.reach(done, total))?;
+        drop(progress);
+        hits = search_quietly(store, &request)?;
+    }
     if context.json {
         let mut output = context.plain_output();
         output.json_array(hits.hits.iter().map(to_json))?;
         output.finish()?;
+    } else {
+        print(context, args, store, &hits)?;
+    }
+    if hits.unindexed == 0 {
         return Ok(Outcome::Done);
     }
-    print(context, args, store, &hits)?;
-    Ok(Outcome::Done)
+    context.warn(&format!(
+        "the text index lacks {}; hits in them are missing",
+        count(hits.unindexed, "document")
+    ));
+    Ok(Outcome::WithProblems)
 }
 
 /// Searches. What a damaged index makes tantivy say as it panics helps nobody: the search returns an error then.
@@ -347,9 +361,6 @@ fn print(context: &Context, args: &SearchArgs, store: &Annals, hits: &Hits) -> R
     output.finish()?;
     if !is_terminal {
         context.note(&tally);
-    }
-    if hits.unindexed > 0 {
-        context.note(&format!("{} are not in the text index yet", count(hits.unindexed, "document")));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use annals::sync::Stage;
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, report_quarantine};
 use crate::homes::{Homes, parts_awaited};
-use crate::moment::{describe, parse_moment};
+use crate::moment::{describe, note_unfinished, parse_moment, unfinished_then};
 use crate::transcript::{Tools, Transcript, TranscriptOptions};
 
 /// Read a conversation
@@ -76,6 +76,7 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
     let reading = homes.reading(moment)?;
     let home: &dyn Read = &*reading;
     let session = reading.session(context, &args.session)?;
+    let unfinished = unfinished_then(home, &session.id)?;
     let mut output = if context.json { context.plain_output() } else { context.paged_output() };
     let mut quarantined = Vec::new();
     let mut failed: Option<std::io::Error> = None;
@@ -131,6 +132,7 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
             output.line(line)?;
         }
         let mut transcript = Transcript::begin(&mut output, &context.clock, home, &session, options)?;
+        transcript.unfinished(unfinished.clone());
         let unvisited = walk(&mut |message| transcript.message(message))?;
         if args.message.is_none() || n_shown > 0 {
             transcript.finish()?;
@@ -144,6 +146,9 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
     output.finish()?;
     if let (Some(wanted), 0) = (&args.message, n_shown) {
         return Err(CliError::new(format!("no message of session {} begins with {wanted:?}", session.id)));
+    }
+    if context.json || args.raw {
+        note_unfinished(context, unfinished.len());
     }
     let outcome = report_quarantine(&quarantined, context.stderr_paint());
     if page.is_some() {

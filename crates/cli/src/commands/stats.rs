@@ -109,7 +109,7 @@ pub(crate) fn run(context: &Context, args: &StatsArgs) -> CommandResult {
     let filters = Filters { project: args.project.clone(), ..Filters::default() };
     let mut query = context.query(&home, &filters)?;
     query.since = args.days.map(|days| match days {
-        0 => context.clock.midnight(),
+        0 => context.clock.midnight(0),
         days => context.clock.now - i64::from(days) * DAY,
     });
     let found = context.sessions(&home, &query)?;

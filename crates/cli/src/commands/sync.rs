@@ -66,7 +66,8 @@ impl From<Indexed> for IndexJson {
 
 pub(crate) fn run(context: &Context, args: &SyncArgs) -> CommandResult {
     let stage = if args.no_index { Stage::Parts } else { Stage::Text };
-    let (store, account) = context.sync_now(Options { full: args.full, events: args.events, ..Options::to(stage) })?;
+    let (store, account) =
+        context.sync_now(Options { full: args.full, events: args.events, ..Options::to(stage) })?;
     if context.json {
         let mut output = context.plain_output();
         output.json(&AccountJson {

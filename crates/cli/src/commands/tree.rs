@@ -37,7 +37,6 @@ pub(crate) struct TreeArgs {
 struct TreeJson {
     #[serde(flatten)]
     session: SessionJson,
-    status: &'static str,
     subtree: Vec<TreeJson>,
 }
 
@@ -137,7 +136,6 @@ impl Forest<'_> {
         let children = self.children(id);
         Some(TreeJson {
             session: SessionJson::new(session, children.clone()),
-            status: status(session.state),
             subtree: children.iter().filter_map(|child| self.json(child, depth + 1, seen)).collect(),
         })
     }
@@ -184,14 +182,5 @@ impl Forest<'_> {
             self.print(output, child, &format!("{below}{branch}"), &format!("{below}{rest}"), seen)?;
         }
         Ok(())
-    }
-}
-
-fn status(state: SessionState) -> &'static str {
-    match state {
-        SessionState::Empty => "empty",
-        SessionState::Done => "done",
-        SessionState::Failed => "failed",
-        SessionState::Open => "open",
     }
 }

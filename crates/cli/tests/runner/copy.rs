@@ -366,7 +366,10 @@ fn copying_again_copies_nothing() {
 fn assert_adds_up(tally: &Value) {
     let [seen, copied, unchanged, quarantined] =
         ["seen", "copied", "unchanged", "quarantined"].map(|name| tally[name].as_u64().unwrap());
-    assert_eq!(seen, copied + unchanged + quarantined, "{tally}");
+    // Of documents they are listed, of sessions counted.
+    let differing = &tally["differing"];
+    let differing = differing.as_u64().unwrap_or_else(|| differing.as_array().unwrap().len() as u64);
+    assert_eq!(seen, copied + unchanged + differing + quarantined, "{tally}");
 }
 
 #[test]
@@ -409,4 +412,198 @@ fn a_dry_run_changes_no_byte_of_a_target() {
 
 fn files_with_bytes(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files_below(directory).into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+/// The title of a session.
+fn title_in(home: &Path, session: &str) -> String {
+    let rows = listed(home, &[]);
+    let row = rows.iter().find(|row| row["id"] == session).unwrap_or_else(|| panic!("no {session}"));
+    text(row, "title").to_owned()
+}
+
+/// OpenCode does not move `time.updated` on a rename, so it does not tell which title is the later one.
+#[test]
+fn the_rescue_command_repeated_keeps_a_rename_made_in_opencode() {
+    let source = Fixture::unpack("opencode-1.1.65");
+    let lab = Lab::new(&OpenCode::version("1.18.33"));
+    let database = lab.data().join("opencode.db");
+    copy(source.home(), &database, &[]);
+    let server = lab.serve(&lab.bind_project("shop-api", SHOP));
+    server.patch(&format!("/session/{TIDYING}"), &json!({"title": "Renamed in OpenCode"}));
+    let again = copy(source.home(), &database, &[]);
+    assert_eq!(server.get(&format!("/session/{TIDYING}"))["title"], "Renamed in OpenCode");
+    server.stop();
+    assert_adds_up(&again);
+    assert_eq!(again["copied"], 0, "{again}");
+    let differing = again["differing"].as_array().unwrap();
+    assert_eq!(differing.len(), 1, "{again}");
+    assert_eq!(differing[0]["sessionID"], TIDYING);
+    assert_eq!(differing[0]["target"]["title"], "Renamed in OpenCode");
+    assert_eq!(differing[0]["source"]["title"], title_in(source.home(), TIDYING));
+}
+
+#[test]
+fn a_copy_repeated_changes_nothing_that_was_changed_in_the_target() {
+    let source = Fixture::unpack("opencode-1.1.65");
+    let dir = tempfile::tempdir().unwrap();
+    for target in [dir.path().join("opencode.db"), dir.path().join("directory")] {
+        copy(source.home(), &target, &[]);
+        let _ = annals(&target, &["rename", TIDYING, "My own title"]).run().ok();
+        let _ = annals(&target, &["archive", "Two subagents"]).run().ok();
+        let again = copy(source.home(), &target, &[]);
+        assert_adds_up(&again);
+        assert_adds_up(&again["sessions"]);
+        assert_eq!((&again["copied"], &again["sessions"]["differing"]), (&0.into(), &2.into()), "{again}");
+        assert_eq!(title_in(&target, TIDYING), "My own title");
+        assert_eq!(
+            listed(&target, &["--archived"]).iter().filter(|row| row["title"] == "Two subagents").count(),
+            1
+        );
+
+        let ours = copy(source.home(), &target, &["--ours"]);
+        assert_eq!((&ours["copied"], &ours["differing"]), (&0.into(), &json!([])), "{ours}");
+        assert_eq!(title_in(&target, TIDYING), "My own title");
+        let planned = copy(source.home(), &target, &["--theirs", "--dry-run"]);
+        assert_eq!(planned["copied"], 2, "{planned}");
+        assert_eq!(title_in(&target, TIDYING), "My own title");
+        let theirs = copy(source.home(), &target, &["--theirs", TIDYING]);
+        assert_eq!(theirs["copied"], 1, "{theirs}");
+        assert_eq!(
+            theirs["copiedSessions"],
+            json!([{"id": TIDYING, "title": title_in(source.home(), TIDYING)}])
+        );
+        assert_eq!(title_in(&target, TIDYING), title_in(source.home(), TIDYING));
+    }
+}
+
+/// A session that went on in the source is brought up to date, except for what was changed in the target.
+#[test]
+fn a_later_use_in_the_source_replaces_no_title_and_no_text() {
+    let source = super::kit::User::new();
+    source.write_session("1", "Order API", "what is left?", "nothing");
+    let home = source.opencode();
+    let target = tempfile::tempdir().unwrap();
+    copy(&home, target.path(), &[]);
+    let edit = |home: &Path, path: &str, from: &str, to: &str| {
+        let path = home.join("storage").join(path);
+        let before = std::fs::read_to_string(&path).unwrap();
+        assert!(before.contains(from), "{before}");
+        std::fs::write(path, before.replace(from, to)).unwrap();
+    };
+    edit(target.path(), "session/global/ses_1.json", "Order API", "My title");
+    edit(target.path(), "part/msg_11/prt_11.json", "what is left?", "what is left to do?");
+    // The source goes on: used later, with one more prompt and a todo list.
+    edit(&home, "session/global/ses_1.json", "\"updated\":1771950000000", "\"updated\":1771950009000");
+    for path in ["message/ses_1/msg_13.json", "part/msg_13/prt_13.json"] {
+        let model = path.replace("13", "11");
+        let text = std::fs::read_to_string(home.join("storage").join(model)).unwrap();
+        super::kit::write(
+            &home.join("storage"),
+            path,
+            text.replace("msg_11", "msg_13").replace("prt_11", "prt_13"),
+        );
+    }
+    let again = copy(&home, target.path(), &[]);
+    assert_adds_up(&again);
+    assert_eq!(again["copied"], 2, "the new message and its part: {again}");
+    let differing: Vec<_> =
+        again["differing"].as_array().unwrap().iter().map(|differing| text(differing, "kind")).collect();
+    assert_eq!(differing, ["session", "part"], "{again}");
+    assert_eq!(again["differing"][1]["target"]["text"], "what is left to do?");
+    assert_eq!(title_in(target.path(), "ses_1"), "My title");
+
+    let ran = super::kit::plain(
+        target.path(),
+        &["copy", "--from", home.to_str().unwrap(), "--to", target.path().to_str().unwrap()],
+    )
+    .run()
+    .ok();
+    insta::assert_snapshot!(ran, @r#"
+    exit 0
+    -- stderr
+    1 session: 0 copied, 0 unchanged, 1 differing, 0 quarantined
+    7 documents: 0 copied, 5 unchanged, 2 differing, 0 quarantined
+    2 documents differ and stay as the target has them:
+    session ses_1
+      target  "My title", last used 2026-02-24 16:20
+      source  "Order API", last used 2026-02-24 16:20
+    part prt_11 of session ses_1
+      target  what is left to do?
+      source  what is left?
+    `--ours` keeps the target's and says no more, `--theirs` takes the source's
+    "#);
+}
+
+/// A copy that was made while the agent worked is completed by the next one.
+#[test]
+fn what_was_being_written_is_brought_up_to_date() {
+    let source = super::kit::User::new();
+    source.write_session("1", "Order API", "what is left?", "nothing");
+    let home = source.opencode();
+    let tool = |state: &str| {
+        let part = format!(
+            r#"{{"id":"prt_19","sessionID":"ses_1","messageID":"msg_12","type":"tool","callID":"c","tool":"bash","state":{state}}}"#
+        );
+        super::kit::write(&home, "storage/part/msg_12/prt_19.json", part);
+    };
+    tool(r#"{"status":"running","input":{"command":"ls"},"time":{"start":1}}"#);
+    let target = tempfile::tempdir().unwrap();
+    copy(&home, target.path(), &[]);
+    tool(
+        r#"{"status":"completed","input":{"command":"ls"},"output":"x","title":"","metadata":{},"time":{"start":1,"end":2}}"#,
+    );
+    let again = copy(&home, target.path(), &[]);
+    assert_eq!((&again["copied"], &again["differing"]), (&1.into(), &json!([])), "{again}");
+    assert_adds_up(&again);
+    // And the running state does not come back.
+    let back = copy(target.path(), &home, &[]);
+    assert_eq!((&back["sessions"]["copied"], &back["differing"]), (&0.into(), &json!([])), "{back}");
+}
+
+#[test]
+fn a_session_that_only_the_target_has_is_named_as_such() {
+    let target = Fixture::unpack("small-1.18.33");
+    let source = Fixture::unpack("opencode-1.1.65");
+    let database = target.home().join("opencode.db");
+    let id = text(&listed(&database, &[])[0], "id").to_owned();
+    let [from, to] = [source.home(), &database].map(|path| path.to_str().unwrap());
+    let ran = super::kit::plain(target.home(), &["copy", "--from", from, "--to", to, &id]).run();
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("already and in none of the homes to copy from"), "{ran}");
+}
+
+/// A store knows what a document was before, so it can tell an old copy from a change.
+#[test]
+fn an_earlier_state_in_the_history_of_the_source_is_replaced() {
+    let user = super::kit::User::new();
+    user.write_session("1", "Order API", "what is left?", "nothing");
+    let _ = user.annals(&["sync"]).run().ok();
+    let target = tempfile::tempdir().unwrap();
+    copy(&user.store(), target.path(), &[]);
+    let renamed = |home: &Path, title: &str, updated: i64| {
+        let path = home.join("storage/session/global/ses_1.json");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text
+            .replace("Order API", title)
+            .replace("\"updated\":1771950000000", &format!("\"updated\":{updated}"));
+        std::fs::write(path, text).unwrap();
+    };
+    renamed(&user.opencode(), "Orders and refunds", 1_771_950_009_000);
+    let _ = user.later(1, &["sync"]).run().ok();
+    let again = copy(&user.store(), target.path(), &[]);
+    assert_eq!((&again["copied"], &again["differing"]), (&1.into(), &json!([])), "{again}");
+    assert_eq!(title_in(target.path(), "ses_1"), "Orders and refunds");
+    assert_eq!(again["copiedSessions"], json!([{"id": "ses_1", "title": "Orders and refunds"}]));
+
+    // A title that the store has never seen was given in the target.
+    let other = tempfile::tempdir().unwrap();
+    std::fs::create_dir(other.path().join("storage")).unwrap();
+    copy(&user.opencode(), other.path(), &[]);
+    let path = other.path().join("storage/session/global/ses_1.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let text = text.replace("Orders and refunds", "Mine").replace("1771950009000", "1771950000000");
+    std::fs::write(path, text).unwrap();
+    let again = copy(&user.store(), other.path(), &[]);
+    assert_eq!(again["differing"].as_array().unwrap().len(), 1, "{again}");
+    assert_eq!(title_in(other.path(), "ses_1"), "Mine");
 }

@@ -3,7 +3,7 @@
 use annals_testkit::Fixture;
 use insta::assert_snapshot;
 
-use super::kit::{annals, empty_home, plain, snapshot, write};
+use super::kit::{annals, empty_home, plain, snapshot, text, write};
 
 const TWO: &[(&str, &str)] = &[
     (
@@ -192,7 +192,7 @@ fn imports_that_are_refused() {
     exit 1
     -- stderr
     error: session ses_36aaaaffe1 is already in HOME
-    hint: `--merge` adds what is missing and keeps the more recent of what differs
+    hint: `--merge` adds what is missing; what differs is kept and reported
     ");
     assert_snapshot!(annals(home.path(), &["import", "storage"]).run(), @"
     exit 1
@@ -295,6 +295,95 @@ fn one_bad_file_never_hides_the_rest() {
         .unwrap()
         .clone();
     assert_eq!(problem["detail"], "the document is empty");
+}
+
+/// The messages of one session are not to be had: a link that leads out of the home, a pipe, a file. Everything else is
+/// checked, and other sessions can be deleted.
+#[test]
+fn one_bad_directory_never_hides_the_rest() {
+    let user = super::kit::User::new();
+    for (id, title) in [("1", "Order API"), ("2", "Refunds"), ("3", "Broken")] {
+        user.write_session(id, title, "what is left?", "nothing");
+    }
+    super::kit::write(&user.opencode(), "storage/project/global.json", r#"{"id":"global","worktree":"/"}"#);
+    // Parts that a deleted message left, of a session that can be read.
+    super::kit::write(
+        &user.opencode(),
+        "storage/part/msg_19/prt_19.json",
+        r#"{"id":"prt_19","sessionID":"ses_1","messageID":"msg_19","type":"text","text":"x"}"#,
+    );
+    let outside = tempfile::tempdir().unwrap();
+    let messages = user.opencode().join("storage/message/ses_3");
+    std::fs::remove_dir_all(&messages).unwrap();
+    let home = user.opencode();
+    type Break<'b> = &'b dyn Fn();
+    let breaks: [(&str, Break<'_>); 3] = [
+        ("a link that leads out", &|| std::os::unix::fs::symlink(outside.path(), &messages).unwrap()),
+        ("os error 20", &|| {
+            assert!(std::process::Command::new("mkfifo").arg(&messages).status().unwrap().success());
+        }),
+        ("os error 20", &|| std::fs::write(&messages, "x").unwrap()),
+    ];
+    for (why, break_it) in breaks {
+        break_it();
+        for ran in [annals(&home, &["check", "--json"]).run(), user.annals(&["check", "--json"]).run()] {
+            assert_eq!(ran.code, 3, "{ran}");
+            let problems = ran.json()["problems"].as_array().unwrap().clone();
+            let kinds: Vec<_> =
+                problems.iter().map(|problem| (text(problem, "kind"), text(problem, "sessionID"))).collect();
+            assert_eq!(kinds[..2], [("unreadable", "ses_3"), ("orphan-parts", "ses_1")], "{ran}");
+            assert_eq!(text(&problems[0], "path"), "storage/message/ses_3");
+            assert_eq!(text(&problems[0], "home"), home.to_str().unwrap());
+            assert!(text(&problems[0], "detail").contains(why), "{ran}");
+        }
+        let other = annals(&home, &["rm", "--dry-run", "--json", "ses_1"]).run().ok();
+        assert_eq!(other.json()[0]["parts"], 3, "{other}");
+        let refused = annals(&home, &["rm", "--yes", "ses_3"]).run();
+        assert_eq!(refused.code, 1, "{refused}");
+        assert!(
+            refused.stderr.contains("storage/message/ses_3: ") && refused.stderr.contains(why),
+            "{refused}"
+        );
+        std::fs::remove_file(&messages).unwrap();
+    }
+    std::fs::write(&messages, "x").unwrap();
+    let _ = annals(&home, &["rm", "--yes", "ses_1"]).run().ok();
+    assert!(!home.join("storage/part/msg_19").exists(), "its orphans go with it");
+    assert!(home.join("storage/session/global/ses_2.json").exists());
+}
+
+/// A directory that may not be read, as another user sees it.
+#[test]
+fn a_directory_without_permission_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let user = super::kit::User::new();
+    for id in ["1", "2"] {
+        user.write_session(id, "Order API", "what is left?", "nothing");
+    }
+    let messages = user.opencode().join("storage/message/ses_2");
+    let allow = |mode| std::fs::set_permissions(&messages, PermissionsExt::from_mode(mode)).unwrap();
+    let all = std::process::Command::new("chmod").args(["-R", "a+rX"]).arg(user.root()).status();
+    assert!(all.unwrap().success());
+    allow(0o000);
+    let shell = format!(
+        "exec setpriv --reuid=65534 --regid=65534 --clear-groups {} --home {} check --json",
+        env!("CARGO_BIN_EXE_annals"),
+        user.opencode().display()
+    );
+    let output = std::process::Command::new("sh").args(["-c", &shell]).env("HOME", "/nonexistent").output();
+    allow(0o755);
+    let output = output.unwrap();
+    // Only root can become somebody else; for anybody else the permissions count as they are.
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr).into_owned());
+    if stderr.contains("setpriv") || stderr.contains("Permission denied") && stdout.is_empty() {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(3), "{stdout}{stderr}");
+    assert!(
+        stdout.contains("storage/message/ses_2") && stdout.contains("Permission denied"),
+        "{stdout}{stderr}"
+    );
 }
 
 /// A reader that goes away ends the command quietly.

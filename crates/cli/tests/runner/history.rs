@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::kit::{User, annals};
+use super::kit::{User, annals, write};
 
 /// A session that was changed twice by OpenCode: a reply was added, then the first answer rewritten and the reply dropped.
 fn changed() -> User {
@@ -182,7 +182,8 @@ fn diff_shows_what_changed() {
             "created": 1771950000000,
             "updated": 1771950000000
           }
-        }
+        },
+        "inProgress": false
       },
       {
         "change": "added",
@@ -199,7 +200,8 @@ fn diff_shows_what_changed() {
           "time": {
             "created": 1771950000003
           }
-        }
+        },
+        "inProgress": false
       },
       {
         "change": "added",
@@ -214,7 +216,8 @@ fn diff_shows_what_changed() {
           "messageID": "msg_36aaaaffe13",
           "type": "text",
           "text": "Thanks!\nThat was quick."
-        }
+        },
+        "inProgress": false
       }
     ]
     "#);
@@ -420,4 +423,287 @@ fn homes_of_opencode_keep_no_history() {
     }
     let several = user.annals(&["--home", "a", "--home", "b", "log"]).run();
     assert_eq!(several.code, 2, "{several}");
+}
+
+/// Writes an answer with a text and a tool call, as OpenCode 1.1 does while it goes on: `text` is what was streamed so far, and
+/// `end` is when it ended.
+fn answer(user: &User, text: &str, printed: &str, end: Option<i64>) {
+    let ids = r#""sessionID":"ses_36bbbbffe1","messageID":"msg_36bbbbffe12""#;
+    let (completed, ended, state) = match end {
+        None => (
+            r#""cost":0,"tokens":{"input":0,"output":0,"reasoning":0,"cache":{"read":0,"write":0}},"time":{"created":1772020975000}"#.to_owned(),
+            r#""time":{"start":1772020976000}"#.to_owned(),
+            format!(r#""status":"running","input":{{"command":"npm test"}},"metadata":{{"output":"{printed}"}},"time":{{"start":1772020977000}}"#),
+        ),
+        Some(end) => (
+            format!(r#""cost":0.25,"tokens":{{"input":10,"output":20,"reasoning":0,"cache":{{"read":0,"write":0}}}},"finish":"stop","time":{{"created":1772020975000,"completed":{end}}}"#),
+            format!(r#""time":{{"start":{end},"end":{end}}}"#),
+            format!(r#""status":"completed","input":{{"command":"npm test"}},"output":"{printed}","title":"npm test","metadata":{{"output":"{printed}","exit":0}},"time":{{"start":1772020977000,"end":{end}}}"#),
+        ),
+    };
+    let home = user.opencode();
+    write(
+        &home,
+        "storage/message/ses_36bbbbffe1/msg_36bbbbffe12.json",
+        format!(
+            r#"{{"id":"msg_36bbbbffe12","sessionID":"ses_36bbbbffe1","role":"assistant","parentID":"msg_36bbbbffe11","agent":"build","providerID":"lab","modelID":"lab-large",{completed}}}"#
+        ),
+    );
+    write(
+        &home,
+        "storage/part/msg_36bbbbffe12/prt_36bbbbffe12.json",
+        format!(r#"{{"id":"prt_36bbbbffe12",{ids},"type":"text","text":"{text}",{ended}}}"#),
+    );
+    write(
+        &home,
+        "storage/part/msg_36bbbbffe12/prt_36bbbbffe13.json",
+        format!(
+            r#"{{"id":"prt_36bbbbffe13",{ids},"type":"tool","callID":"c1","tool":"bash","state":{{{state}}}}}"#
+        ),
+    );
+}
+
+/// An answer that three syncs saw in progress and a fourth saw finished.
+fn streamed() -> User {
+    let user = User::new();
+    user.write_session("36bbbbffe1", "Run the tests", "Run them", "unused");
+    answer(&user, "I will", "1 ok", None);
+    let _ = user.annals(&["sync"]).run().ok();
+    for (minutes, text, printed) in
+        [(1, "I will run", "1 ok\\n2 ok"), (2, "I will run the", "1 ok\\n2 ok\\n3 ok")]
+    {
+        answer(&user, text, printed, None);
+        let _ = user.later(minutes, &["sync"]).run().ok();
+    }
+    answer(&user, "I will run the tests.", "1 ok\\n2 ok\\n3 ok\\nall passed", Some(1_772_021_150_000));
+    let _ = user.later(3, &["sync"]).run().ok();
+    user
+}
+
+/// Review B12: a moment in the middle of an answer showed how it ended.
+#[test]
+fn a_moment_in_the_middle_of_an_answer_does_not_show_its_end() {
+    let user = streamed();
+    assert_snapshot!(user.later(30, &["log", "tests"]).run(), @"
+    exit 0
+    4  2026-02-25 12:06  +3   sync · opencode/
+    3  2026-02-25 12:05  +2   sync · opencode/
+    2  2026-02-25 12:04  +2   sync · opencode/
+    1  2026-02-25 12:03  +6   sync · opencode/
+    -- stderr
+    4 revisions
+    ");
+    assert_snapshot!(user.later(30, &["show", "tests", "--at", "2"]).run(), @"
+    exit 0
+    as of revision 2, 2026-02-25 12:04
+    Run the tests
+    ses_36bbbbffe1 · /home/dev · 2026-02-24 16:20
+
+    1. You to build                                                         16:20:00
+    ▌ Run them
+
+      … in progress then; its text up to there is not kept
+
+      … bash  npm test                                                       running
+        │ in progress then; what it had printed is not kept
+      … not ended
+
+      build · lab/lab-large · 0 in · 0 out · $0
+    ");
+    assert_snapshot!(user.later(30, &["show", "tests", "--at", "4"]).run(), @"
+    exit 0
+    as of revision 4, 2026-02-25 12:06
+    Run the tests
+    ses_36bbbbffe1 · /home/dev · 2026-02-24 16:20
+
+    1. You to build                                                         16:20:00
+    ▌ Run them
+
+      I will run the tests.
+
+      ✓ bash  npm test                                                         2m53s
+        │ 1 ok
+        │ 2 ok
+        │ 3 ok
+        │ all passed
+
+      build · lab/lab-large · 10 in · 20 out · $0.25 · 2m55s
+    ");
+    for arguments in [
+        &["show", "tests", "--at", "2", "--json"][..],
+        &["show", "tests", "--at", "2", "--raw"],
+        &["export", "tests", "--at", "2"],
+        &["export", "tests", "--at", "2", "--format", "jsonl"],
+        &["export", "tests", "--at", "2", "--format", "markdown"],
+    ] {
+        let ran = user.later(30, arguments).run().ok();
+        for later in ["the tests.", "passed", "0.25", "1772021150000"] {
+            assert!(!ran.text().contains(later), "{arguments:?} shows {later:?}: {ran}");
+        }
+        assert!(ran.stderr.contains("3 documents were in progress then"), "{arguments:?}: {ran}");
+    }
+}
+
+#[test]
+fn a_difference_says_what_went_on() {
+    let user = streamed();
+    assert_snapshot!(user.later(30, &["diff", "tests", "2..3"]).run(), @"
+    exit 0
+    Run the tests
+    ses_36bbbbffe1 · revision 2, 2026-02-25 12:04 → revision 3, 2026-02-25 12:05
+
+      msg_36bbbbffe12 · lab-large · 2026-02-25 12:02:55
+      ~ prt_36bbbbffe12 · text
+        │ went on; what it said in between is not kept
+      ~ prt_36bbbbffe13 · bash npm test · running
+        │ went on; what it said in between is not kept
+    -- stderr
+    0 added, 0 removed, 2 changed
+    ");
+    assert_snapshot!(user.later(30, &["diff", "tests", "2..4"]).run(), @"
+    exit 0
+    Run the tests
+    ses_36bbbbffe1 · revision 2, 2026-02-25 12:04 → revision 4, 2026-02-25 12:06
+
+    ~ msg_36bbbbffe12 · lab-large · 2026-02-25 12:02:55
+        │ went on; what was in between is not kept
+      ~ prt_36bbbbffe12 · text
+        │ went on; what it said in between is not kept
+        │ +I will run the tests.
+      ~ prt_36bbbbffe13 · bash npm test · completed
+        │ went on; what it said in between is not kept
+    -- stderr
+    0 added, 0 removed, 3 changed
+    ");
+    assert_snapshot!(user.later(30, &["diff", "tests", "..1"]).run(), @"
+    exit 0
+    Run the tests
+    ses_36bbbbffe1 · the beginning → revision 1, 2026-02-25 12:03
+
+    + session
+
+    + msg_36bbbbffe11 · you · 2026-02-24 16:20:00
+      + prt_36bbbbffe11 · text
+        │ +Run them
+
+    + msg_36bbbbffe12 · lab-large · 2026-02-25 12:02:55
+        │ in progress then; what it said is not kept
+      + prt_36bbbbffe12 · text
+        │ in progress then; what it said is not kept
+      + prt_36bbbbffe13 · bash npm test · running
+        │ in progress then; what it said is not kept
+    -- stderr
+    6 added, 0 removed, 0 changed
+    ");
+    let changes = user.later(30, &["diff", "tests", "2..3", "--json"]).run().ok().json();
+    assert_eq!(changes.as_array().unwrap().len(), 2, "{changes}");
+    for changed in changes.as_array().unwrap() {
+        assert_eq!((&changed["change"], &changed["inProgress"]), (&"changed".into(), &true.into()));
+    }
+    assert_snapshot!(user.later(30, &["diff", "tests", "4"]).run(), @"
+    exit 0
+    Run the tests
+    ses_36bbbbffe1 · revision 4, 2026-02-25 12:06 → now
+    -- stderr
+    0 added, 0 removed, 0 changed
+    ");
+}
+
+#[test]
+fn nothing_made_up_is_brought_back() {
+    let user = streamed();
+    assert_snapshot!(user.later(30, &["undo", "2"]).run(), @"
+    exit 1
+    -- stderr
+    error: revision 2 cannot be undone: what part prt_36bbbbffe12 was then is not kept: it was being written, or was pruned since
+    hint: nothing was changed; `annals restore ses_36bbbbffe1 --at REV` goes back to what is kept
+    ");
+    assert_snapshot!(user.later(30, &["restore", "tests", "--at", "2"]).run(), @"
+    exit 0
+    -- stderr
+    ses_36bbbbffe1 is what it was at revision 2, 2026-02-25 12:04 already
+    note: not kept: 3 documents in progress then; each is now as it was when it was finished
+    ");
+    user.write_session("36bbbbffe1", "Run the tests", "Run them", "Something else");
+    let _ = user.later(31, &["sync"]).run().ok();
+    assert_snapshot!(user.later(32, &["restore", "tests", "--at", "2"]).run(), @"
+    exit 0
+    -- stderr
+    ses_36bbbbffe1 is again what it was at revision 2, 2026-02-25 12:04
+    2 documents written, 0 deleted: revision 6, which `annals undo 6` takes back
+    note: not kept: 3 documents in progress then; each is now as it was when it was finished
+    ");
+    let exported = user.later(33, &["export", "tests"]).run().ok().text();
+    assert!(exported.contains("I will run the tests."), "{exported}");
+    // In the past as well: another state came after it.
+    let then = user.later(33, &["show", "tests", "--at", "2"]).run().ok();
+    assert!(then.text().contains("in progress then; its text"), "{then}");
+}
+
+/// Seed rows 40, 58 and 96: a prompt that was only made longer lost its earlier wording.
+#[test]
+fn a_longer_prompt_is_an_edit_and_both_wordings_are_kept() {
+    let user = User::new();
+    user.write_session("36aaaaffe1", "Fix the cart", "speed it up", "Done.");
+    let _ = user.annals(&["sync"]).run().ok();
+    user.write_session("36aaaaffe1", "Fix the cart", "speed it up and add tests", "Done.");
+    let _ = user.later(1, &["sync"]).run().ok();
+    assert_snapshot!(user.later(30, &["diff", "cart", "1..2"]).run(), @r#"
+    exit 0
+    Fix the cart
+    ses_36aaaaffe1 · revision 1, 2026-02-25 12:03 → revision 2, 2026-02-25 12:04
+
+      msg_36aaaaffe11 · you · 2026-02-24 16:20:00
+      ~ prt_36aaaaffe11 · text
+        │ text: "speed it up" → "speed it up and add tests"
+    -- stderr
+    0 added, 0 removed, 1 changed
+    "#);
+    let then = user.later(30, &["show", "cart", "--at", "1"]).run().ok().text();
+    assert!(then.contains("speed it up\n"), "{then}");
+    let undone = user.later(30, &["undo", "2"]).run();
+    assert_eq!(undone.code, 0, "{undone}");
+    let now = user.later(31, &["show", "cart"]).run().ok().text();
+    assert!(now.contains("speed it up\n"), "{now}");
+}
+
+/// Review W5: one sync with a clock that was 400 days ahead dated everything after it.
+#[test]
+fn a_clock_that_was_ahead_once_is_noticed() {
+    let user = User::new();
+    user.write_session("36aaaaffe1", "First", "It is empty", "one");
+    let _ = user.annals(&["sync"]).run().ok();
+    user.write_session("36aaaaffe1", "Second", "It is empty", "one");
+    let _ = user.later(400 * 24 * 60, &["sync"]).run().ok();
+    user.write_session("36aaaaffe1", "Third", "It is empty", "one");
+    let _ = user.later(10, &["sync"]).run().ok();
+    assert_snapshot!(user.later(30, &["log", "last"]).run(), @"
+    exit 0
+    3  2026-02-25 12:13  +1   sync · opencode/
+    2  2026-02-25 12:03  +1   sync · opencode/
+    1  2026-02-25 12:03  +5   sync · opencode/
+    -- stderr
+    3 revisions
+    ");
+    let then = user.later(60 * 24 * 60, &["show", "last", "--at", "2026-04-01"]).run().ok().text();
+    assert!(then.contains("Third"), "{then}");
+}
+
+/// Review, "Smaller": 4, 2, 813, 815, 814, 812 looked like no order at all.
+#[test]
+fn the_order_of_what_was_learnt_later_can_be_seen() {
+    let user = User::with("small-1.18.33");
+    // The fixture is of that autumn.
+    let autumn = 300 * 24 * 60;
+    let _ = user.later(autumn, &["sync", "--events"]).run().ok();
+    let log = user.later(autumn + 1, &["log", "last"]).run().ok();
+    assert!(log.stderr.contains("the latest first; what was learnt later"), "{log}");
+    let text = log.text();
+    let column = |line: &str, n: usize| line.split_whitespace().nth(n).unwrap().to_owned();
+    let numbers: Vec<i64> = text.lines().map(|line| column(line, 0).parse().unwrap()).collect();
+    assert!(!numbers.is_sorted_by(|later, earlier| later > earlier), "{log}");
+    let times: Vec<String> =
+        text.lines().map(|line| format!("{} {}", column(line, 1), column(line, 2))).collect();
+    assert!(times.iter().all(|time| time.len() == "2026-02-25 12:03:00".len()), "{log}");
+    assert!(times.is_sorted_by(|later, earlier| later >= earlier), "{log}");
 }

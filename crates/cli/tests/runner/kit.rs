@@ -61,6 +61,11 @@ impl User {
         User { dir: tempfile::tempdir().unwrap() }
     }
 
+    /// The same in memory, where there is such a place: to sync a file takes no time there. For tests of many states.
+    pub(crate) fn in_memory() -> User {
+        User { dir: memory() }
+    }
+
     /// OpenCode has left what is in a fixture.
     pub(crate) fn with(fixture: &str) -> User {
         let user = User::new();
@@ -132,6 +137,12 @@ impl User {
             );
         }
     }
+}
+
+/// A directory in memory, where there is such a place.
+pub(crate) fn memory() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
 /// `annals copy --json` with further arguments, which must have copied all it was asked to: its account.

@@ -51,6 +51,19 @@ fn completions_and_manual_pages_can_be_made() {
         assert!(plain(dir.path(), &["completions", shell]).run().ok().text().contains("annals"));
     }
     assert!(plain(dir.path(), &["man"]).run().ok().text().contains(".TH annals 1"));
-    let _ = plain(dir.path(), &["man", "--out", "."]).run().ok();
-    assert!(dir.path().join("annals-export.1").is_file());
+    let _ = plain(dir.path(), &["man", "--out", "share/man/man1"]).run().ok();
+    assert!(dir.path().join("share/man/man1/annals-export.1").is_file());
+}
+
+#[test]
+fn every_kind_of_problem_is_documented() {
+    let root = annals_testkit::workspace();
+    let source = std::fs::read_to_string(root.join("crates/store/src/check.rs")).unwrap();
+    let names = source.split("pub fn name(self)").nth(1).unwrap().split("pub fn repair").next().unwrap();
+    let names: Vec<&str> = names.split('"').skip(1).step_by(2).collect();
+    assert!(names.len() > 18, "{names:?}");
+    let docs = std::fs::read_to_string(root.join("docs/json.md")).unwrap();
+    for name in names {
+        assert!(docs.contains(&format!("`{name}`")), "docs/json.md does not name {name}");
+    }
 }

@@ -92,6 +92,8 @@ fn read_line(entry: &Document, line: usize) -> Result<Option<(Key, Document)>, I
         "part" => Key::Part(session()?, message()?, PartId::parse(&text("part")?).map_err(id)?),
         "todo" => Key::Todo(session()?),
         "diff" => Key::Diff(session()?),
+        "share" => Key::Share(session()?),
+        "legacy-share" => Key::LegacyShare(session()?),
         other => return Err(ImportError::shape(place, format!("is of an unknown kind, `{other}`"))),
     };
     let document = match root.get("document") {
@@ -110,7 +112,8 @@ fn kind(key: &Key) -> &'static str {
         Key::Part(..) => "part",
         Key::Todo(_) => "todo",
         Key::Diff(_) => "diff",
-        Key::Share(_) | Key::LegacyShare(_) => "share",
+        Key::Share(_) => "share",
+        Key::LegacyShare(_) => "legacy-share",
     }
 }
 
@@ -118,4 +121,31 @@ fn line(writer: JsWriter) -> Vec<u8> {
     let mut line = writer.finish();
     line.push(b'\n');
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `annals export` leaves shares out, but a program that writes them must be able to read them.
+    #[test]
+    fn every_kind_of_document_can_be_read_back() {
+        let session = || SessionId::parse("ses_1").unwrap();
+        let message = || MessageId::parse("msg_1").unwrap();
+        let keys = [
+            Key::Project(ProjectId::global()),
+            Key::Session(ProjectId::global(), session()),
+            Key::Message(session(), message()),
+            Key::Part(session(), message(), PartId::parse("prt_1").unwrap()),
+            Key::Todo(session()),
+            Key::Diff(session()),
+            Key::Share(session()),
+            Key::LegacyShare(session()),
+        ];
+        let document = Document::parse(b"{}".to_vec()).unwrap();
+        let mut lines = header();
+        keys.iter().for_each(|key| lines.extend(write(key, &document)));
+        let read = super::read(&lines).unwrap().documents;
+        assert_eq!(read.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), keys);
+    }
 }

@@ -6,6 +6,7 @@
 
 mod backup;
 mod check;
+mod clock;
 pub(crate) mod codec;
 mod commit;
 mod derived;
@@ -15,12 +16,14 @@ mod find_text;
 mod followed;
 mod forget;
 mod kind;
+pub(crate) mod operations;
 mod past;
 mod prune;
 mod read;
 mod restore;
 pub(crate) mod revise;
 mod scan;
+mod shape;
 mod subscribe;
 pub(crate) mod synced;
 pub(crate) mod text_index;
@@ -285,6 +288,10 @@ impl Annals {
     pub fn bytes(&self) -> u64 {
         let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
         size(self.path()) + size(&sqlite::log_of(self.path()))
+    }
+
+    pub(crate) fn clock(&self) -> fn() -> Millis {
+        self.clock
     }
 
     pub(crate) fn now(&self) -> Millis {

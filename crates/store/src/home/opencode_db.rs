@@ -9,6 +9,7 @@ mod column;
 mod commit;
 mod diff_file;
 mod events;
+mod pieces;
 mod read;
 mod salvage;
 mod schema;
@@ -17,11 +18,12 @@ mod survey;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rusqlite::Connection;
 
 use crate::home::ReadError;
+use crate::home::pieces::Noter;
+use crate::scratch::{self, Scratch};
 use crate::sqlite::{self, Connections, Tolerance};
 pub use events::{LogRead, Recorded};
 pub use schema::Generation;
@@ -33,6 +35,8 @@ pub struct OpencodeDb {
     path: PathBuf,
     schema: Schema,
     connections: Arc<Connections>,
+    /// Told of commits, if somebody wants to know.
+    noter: Option<Noter>,
 }
 
 /// A file could not be opened as a home.
@@ -132,14 +136,14 @@ impl OpencodeDb {
         if !schema.is_opencode() {
             return Err(OpenDbError::NotOpencode { path: shown() });
         }
-        Ok(OpencodeDb { path: absolute, schema, connections })
+        Ok(OpencodeDb { path: absolute, schema, connections, noter: None })
     }
 
     /// Opens a database, and makes an empty one if there is none.
     pub fn open_or_create(path: &Path, generation: Generation) -> Result<OpencodeDb, OpenDbError> {
         let directory =
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        sweep_drafts(directory);
+        scratch::sweep(directory);
         match OpencodeDb::open(path) {
             Err(OpenDbError::NotFound { .. }) => {}
             opened => return opened,
@@ -149,14 +153,10 @@ impl OpencodeDb {
             io::ErrorKind::StorageFull => OpenDbError::NoRoom { path: shown.clone() },
             _ => OpenDbError::Refused { path: shown.clone(), what: error.to_string() },
         };
-        std::fs::create_dir_all(directory).map_err(&refused)?;
+        crate::platform::create_private_directory(directory).map_err(&refused)?;
         // Made under another name and moved when it is complete: whoever finds a database finds all its tables, also
         // after a crash. A log would be left behind by the move, so this is the one time it is emptied.
-        let draft = tempfile::Builder::new()
-            .prefix(DRAFT_PREFIX)
-            .suffix(DRAFT_SUFFIX)
-            .tempdir_in(directory)
-            .map_err(&refused)?;
+        let draft = Scratch::beneath(directory).map_err(&refused)?;
         let made = draft.path().join("opencode.db");
         let created = sqlite::create(&made).and_then(|connection| {
             schema::create(&connection, generation)?;
@@ -190,21 +190,5 @@ impl OpencodeDb {
 
     fn read_error(&self, error: &rusqlite::Error) -> ReadError {
         ReadError::Database { path: self.path.display().to_string(), what: error.to_string() }
-    }
-}
-
-const DRAFT_PREFIX: &str = ".annals-";
-const DRAFT_SUFFIX: &str = ".db";
-
-/// Removes what was left of new databases whose making was cut short. It takes a moment, so what is a minute old is dead.
-fn sweep_drafts(directory: &Path) {
-    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let is_draft = name.starts_with(DRAFT_PREFIX) && name.ends_with(DRAFT_SUFFIX);
-        let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
-        if is_draft && age().is_some_and(|age| age > Duration::from_secs(60)) {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
     }
 }

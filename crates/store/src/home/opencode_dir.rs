@@ -5,6 +5,7 @@ mod commit;
 mod files;
 mod journal;
 mod layout;
+mod pieces;
 mod read;
 mod survey;
 
@@ -13,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use annals_core::id::ProjectId;
 
+use crate::home::pieces::Noter;
+use crate::platform;
 use files::{Files, View};
 use layout::Layout;
 
@@ -22,6 +25,8 @@ pub struct OpencodeDir {
     path: PathBuf,
     /// In the order of precedence: a session found in one root hides the same session in later ones.
     roots: Vec<Root>,
+    /// Told of commits, if somebody wants to know.
+    noter: Option<Noter>,
 }
 
 /// One tree of documents inside the data directory.
@@ -113,7 +118,7 @@ impl OpencodeDir {
         if roots.is_empty() {
             return Err(OpenDirError::NotAHome { path: path.display().to_string() });
         }
-        let home = OpencodeDir { path: path.to_owned(), roots };
+        let home = OpencodeDir { path: path.to_owned(), roots, noter: None };
         // Finishes a transaction that an earlier process left unfinished.
         home.trees().for_each(drop);
         Ok(home)
@@ -123,7 +128,8 @@ impl OpencodeDir {
     pub fn open_or_create(path: &Path) -> Result<OpencodeDir, OpenDirError> {
         let vacant = std::fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
         if vacant {
-            std::fs::create_dir_all(path.join("storage"))
+            platform::create_private_directory(path)
+                .and_then(|()| std::fs::create_dir_all(path.join("storage")))
                 .map_err(|source| OpenDirError::Io { path: path.display().to_string(), source })?;
         }
         OpencodeDir::open(path)

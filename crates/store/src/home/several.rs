@@ -135,7 +135,12 @@ impl Read for Several<'_> {
     fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
         let mut problems = Vec::new();
         for home in &self.0 {
-            problems.extend(home.check(now, progress)?);
+            // A home that cannot be checked hides no other.
+            match home.check(now, progress) {
+                Ok(found) => problems.extend(found),
+                Err(error) if self.0.len() > 1 => problems.push(Problem::of_error(&home.url(), &error)),
+                Err(error) => return Err(error),
+            }
         }
         Ok(problems)
     }
@@ -147,6 +152,7 @@ impl Read for Several<'_> {
             sum.messages += extent.messages;
             sum.parts += extent.parts;
             sum.bytes += extent.bytes;
+            sum.is_damaged |= extent.is_damaged;
         }
         Ok(sum)
     }

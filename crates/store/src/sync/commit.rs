@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use annals_core::Stored;
 use annals_core::id::SessionId;
+use annals_core::lens::Session;
 
 use super::compare::{Leaders, Origin};
 use super::look::{Chunk, End, Tally};
@@ -214,6 +215,46 @@ impl<'c> Committing<'c> {
         synced::refresh(&writing).map_err(failed)?;
         self.store.finish(writing)?;
         Ok(())
+    }
+
+    /// Takes over session documents as they are in the home now. False if a look at one of the sessions is needed. The evidence stays as
+    /// it was, so that what else has changed is still found.
+    pub(super) fn sessions(
+        &mut self,
+        source: &dyn Source,
+        sessions: &HashSet<SessionId>,
+    ) -> Result<bool, SyncError> {
+        let mut found = Vec::new();
+        for id in sessions {
+            let number = self.store.session_number(id)?;
+            let looks = number.map(|number| self.store.looks(number)).transpose()?.unwrap_or_default();
+            let is_known = looks.iter().any(|look| look.home == self.home && look.is_there);
+            let (Some(number), true, Some(record)) = (number, is_known, source.session(id)?) else {
+                return Ok(false);
+            };
+            let updated = record.stored.document.lens::<Session<'_>>().time.and_then(|time| time.updated);
+            if looks.iter().any(|look| look.home == self.home && Some(look.updated) != updated) {
+                return Ok(false);
+            }
+            let comparing = self.comparing(id.clone())?;
+            let unknown = |_: &_, _: &_| synced::Text::Unknown;
+            let finding = comparing.document(record.stored.key, &record.stored.document, false, unknown)?;
+            found.push((number, comparing.leaders, finding));
+        }
+        let failed = |error: rusqlite::Error| self.store.commit_error(&error);
+        let writing = self.store.write()?;
+        let mut revising = self.revising(&writing)?;
+        for (number, leaders, finding) in found {
+            let look = Applied { home: self.home, updated: 0, leaders };
+            if let Some(finding) = finding {
+                synced::apply(&writing, &mut revising, &look, finding, &mut None).map_err(failed)?;
+            }
+            synced::note_turn(&writing, number, self.home).map_err(failed)?;
+        }
+        revising.finish().map_err(failed)?;
+        synced::refresh(&writing).map_err(failed)?;
+        self.store.finish(writing)?;
+        Ok(true)
     }
 
     /// Stores parts that belong to no message.

@@ -630,8 +630,8 @@ fn a_forgotten_session_leaves_nothing_in_any_file() {
         store.path(),
         &format!(
             "INSERT INTO home (n, url, by_time) VALUES (1, '/x', 0);
-             INSERT INTO origin SELECT n, 1, 'session/' || id, 1, x'01', 1, 1, 2, NULL, NULL, 1 FROM document WHERE kind = 2;
-             INSERT INTO source SELECT n, 1, hash, NULL FROM document WHERE kind = 3;
+             INSERT INTO origin (session, home, place, updated, stamp, looked, settled, stage, events, gone) SELECT n, 1, 'session/' || id, 1, x'01', 1, 1, 2, NULL, NULL FROM document WHERE kind = 2;
+             INSERT INTO source (document, home, hash) SELECT n, 1, hash FROM document WHERE kind = 3;
              INSERT INTO quarantine VALUES (1, 'message/{0}/x', 'torn', '{0}', 1), (1, 'part/{0}/y', 'torn', NULL, 1),
                                            (1, 'part/z', 'torn', NULL, 1)",
             secret_session.session

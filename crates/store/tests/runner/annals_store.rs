@@ -4,6 +4,7 @@ use annals::history::{self, At, History, LogQuery, UndoError};
 use annals::home::annals::Annals;
 use annals::home::{CommitError, ConflictKind, Read, Write};
 use annals::ids;
+use annals::model::id::{MessageId, PartId};
 use annals::model::lens::Session;
 use annals::model::{Document, Key, Transaction};
 
@@ -156,7 +157,7 @@ fn a_stream_leaves_one_state() {
     let (message, part) = (ids::new_message(), ids::new_part());
     let (key, document) = sample.answer(&message, &message, ids::now());
     let mut transaction = Transaction::new("an answer begins");
-    transaction.insert(key, document);
+    transaction.insert(key, document.without(&["time", "completed"]).unwrap());
     store.commit(transaction).unwrap();
     let mut text = String::new();
     for n in 0..300 {
@@ -173,4 +174,142 @@ fn a_stream_leaves_one_state() {
     assert_eq!(states, ["0"]);
     // Every delta is in the log all the same.
     assert_eq!(store.head().unwrap(), 302);
+}
+
+/// Commits a text part with these times.
+fn put_text(
+    store: &Annals,
+    sample: &Sample,
+    message: &MessageId,
+    part: &PartId,
+    text: &str,
+    times: &str,
+) -> i64 {
+    let (key, document) = sample.text(message, part, text);
+    let mut transaction = Transaction::new("a text");
+    transaction.put(key, document.with(&["time"], &Document::parse(times.into()).unwrap()).unwrap());
+    store.commit(transaction).unwrap().revision.unwrap()
+}
+
+/// An answer that was aborted has a text without an end, as one that is being written has. Its message tells the two apart.
+#[test]
+fn a_text_that_was_cut_short_is_edited_not_continued() {
+    let (_directory, store) = empty_store();
+    let sample = Sample::new(ids::new_session(), "/home/dev/shop");
+    sample.store(&store, "a", "b");
+    let (message, part) = (ids::new_message(), ids::new_part());
+    let (key, finished) = sample.answer(&message, &message, ids::now());
+    let mut transaction = Transaction::new("an answer that was aborted");
+    transaction.insert(key, finished);
+    store.commit(transaction).unwrap();
+    let first = put_text(&store, &sample, &message, &part, "It was cut", r#"{"start":1}"#);
+    put_text(&store, &sample, &message, &part, "It was cut, and mended by hand", r#"{"start":1}"#);
+    let then = store.at(At::Revision(first)).unwrap().unwrap();
+    let (key, _) = sample.text(&message, &part, "");
+    let text = then.document(&key).unwrap().unwrap().document;
+    assert!(text.text().contains("\"It was cut\""), "{}", text.text());
+    assert!(then.in_progress(&sample.session).unwrap().is_empty());
+}
+
+/// A state that went on for a while and was replaced later: how it was in between is not kept, and said not to be.
+#[test]
+fn a_step_of_an_earlier_state_is_known_to_be_one() {
+    let (directory, store) = empty_store();
+    let sample = Sample::new(ids::new_session(), "/home/dev/shop");
+    sample.store(&store, "a", "b");
+    let (message, part) = (ids::new_message(), ids::new_part());
+    let (key, finished) = sample.answer(&message, &message, ids::now());
+    let mut transaction = Transaction::new("an answer begins");
+    transaction.insert(key, finished.without(&["time", "completed"]).unwrap());
+    store.commit(transaction).unwrap();
+    let steps = [
+        put_text(&store, &sample, &message, &part, "one", r#"{"start":1}"#),
+        put_text(&store, &sample, &message, &part, "one two", r#"{"start":1}"#),
+        put_text(&store, &sample, &message, &part, "one two three", r#"{"start":1,"end":2}"#),
+        put_text(&store, &sample, &message, &part, "edited", r#"{"start":1,"end":2}"#),
+    ];
+    let written = super::kit::query(&directory.path().join("annals.db"), "SELECT written FROM past");
+    assert_eq!(written, [steps[2].to_string()]);
+    let key = sample.text(&message, &part, "").0;
+    let at = |revision: i64| {
+        let then = store.at(At::Revision(revision)).unwrap().unwrap();
+        let text = then.document(&key).unwrap().unwrap().document;
+        let text = text.root().get("text").and_then(|text| text.as_text()).unwrap().to_string();
+        let found = then.in_progress(&sample.session).unwrap();
+        (text, found.into_iter().find(|found| found.became.key == key).map(|found| found.written))
+    };
+    assert_eq!(at(steps[0]), (String::new(), Some(steps[0])));
+    assert_eq!(at(steps[1]), (String::new(), Some(steps[1])));
+    assert_eq!(at(steps[2]), ("one two three".to_owned(), None));
+    assert_eq!(at(steps[3]), ("edited".to_owned(), None));
+    assert!(matches!(history::undo(&store, &store, steps[1]), Err(UndoError::NotKept { .. })));
+    let then = store.at(At::Revision(steps[1])).unwrap().unwrap();
+    store.commit(history::restore(&store, &*then, &sample.session, "back".to_owned()).unwrap()).unwrap();
+    assert!(store.document(&key).unwrap().unwrap().document.text().contains("one two three"));
+    assert!(store.check(ids::now(), &|| {}).unwrap().is_empty());
+}
+
+thread_local! {
+    static CLOCK: std::cell::Cell<i64> = const { std::cell::Cell::new(0) };
+}
+
+const DAY: i64 = 86_400_000;
+
+/// Review W5: one commit with a clock that was ahead dated all later ones.
+#[test]
+fn a_clock_that_was_wrong_once_does_not_date_what_came_later() {
+    const TODAY: i64 = 1_772_020_980_000;
+    for (wrong, name) in [(TODAY + 400 * DAY, "ahead"), (0, "at 1970")] {
+        let (directory, store) = empty_store();
+        let store = store.with_clock(|| CLOCK.get());
+        CLOCK.set(TODAY);
+        let sample = Sample::new(ids::new_session(), "/home/dev/shop");
+        sample.store(&store, "a", "b");
+        CLOCK.set(TODAY + DAY);
+        rename(&store, &sample, "Before");
+        CLOCK.set(wrong);
+        rename(&store, &sample, "Wrong");
+        CLOCK.set(TODAY + 2 * DAY);
+        rename(&store, &sample, "After");
+        CLOCK.set(TODAY + 3 * DAY);
+        rename(&store, &sample, "Last");
+        let log = store.log(&LogQuery::default()).unwrap();
+        let times: Vec<(i64, i64)> =
+            log.iter().map(|revision| (revision.number, (revision.time - TODAY) / DAY)).collect();
+        assert_eq!(times, [(5, 3), (4, 2), (3, 1), (2, 1), (1, 0)], "{name}");
+        let path = directory.path().join("annals.db");
+        let clocks = super::kit::query(&path, "SELECT n || ' ' || clock FROM revision WHERE clock NOTNULL");
+        assert_eq!(clocks, [format!("3 {wrong}")], "{name}");
+        for (days, expected) in [(0, "A sample"), (1, "Wrong"), (2, "After"), (3, "Last"), (300, "Last")] {
+            let then = store.at(At::Time(TODAY + days * DAY + 1)).unwrap().unwrap();
+            assert_eq!(title(&*then, &sample).as_deref(), Some(expected), "{name}, {days} days later");
+        }
+        assert!(store.check(CLOCK.get(), &|| {}).unwrap().is_empty(), "{name}");
+        // What is not committed changes no times.
+        CLOCK.set(TODAY);
+        store.commit(Transaction::new("nothing")).unwrap();
+        assert_eq!(store.log(&LogQuery::default()).unwrap()[0].time, TODAY + 3 * DAY, "{name}");
+    }
+}
+
+#[test]
+fn check_names_wrong_times_and_wrong_steps() {
+    let (directory, store) = empty_store();
+    let sample = Sample::new(ids::new_session(), "/home/dev/shop");
+    sample.store(&store, "a", "b");
+    rename(&store, &sample, "Renamed");
+    let path = directory.path().join("annals.db");
+    super::kit::sql(&path, "UPDATE revision SET time = 5 WHERE n = 2; UPDATE past SET written = 77");
+    let problems: Vec<String> = store
+        .check(ids::now(), &|| {})
+        .unwrap()
+        .into_iter()
+        .map(|problem| format!("{} {}", problem.kind.name(), problem.detail))
+        .collect();
+    assert_eq!(
+        problems,
+        ["unreadable revision 77 did not finish it", "damaged 1 row dated before the one that it follows"]
+    );
+    let error = store.backup(&directory.path().join("backup.db"), &|_, _| {}).unwrap_err();
+    assert!(error.to_string().contains("rows refer to rows that do not exist"), "{error}");
 }

@@ -120,3 +120,58 @@ fn the_traces_of_real_opencode_are_recognised() {
     );
     assert_eq!(found.len(), 29, "and nothing else: {found:?}");
 }
+
+/// How a session ends whose last answer asked for a tool.
+#[test]
+fn an_answer_that_ended_with_tool_calls_is_not_the_end_of_a_turn() {
+    use annals::model::lens::Session;
+    use annals::query::SessionQuery;
+    use annals::summary::{SessionState, summarize};
+
+    let fixture = Fixture::unpack("opencode-1.1.65");
+    let home = open(fixture.home());
+    // The agent was killed between two steps.
+    let mut found = home.sessions(&SessionQuery::default()).unwrap().value;
+    found.retain(|record| {
+        record.stored.document.lens::<Session<'_>>().title.is_some_and(|title| title == "Health route plan")
+    });
+    let killed = found[0].id.clone();
+    let steps = messages(&home, &found[0]).0;
+    let last = &steps[steps.len() - 1].stored.place;
+    std::fs::remove_file(fixture.home().join(last)).unwrap();
+
+    let states = |home: &dyn Read| {
+        let records = home.sessions(&SessionQuery::default()).unwrap().value;
+        let summaries = summarize(home, &records, &|| {}).unwrap().value;
+        summaries.into_iter().map(|summary| (summary.id.to_string(), summary.state)).collect::<Vec<_>>()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let store = annals::Annals::open_or_create(&dir.path().join("annals.db")).unwrap();
+    let options = annals::sync::Options { stage: annals::sync::Stage::Parts, full: false, events: false };
+    annals::sync::sync(&store, &[&home], options, &()).unwrap();
+    let expected = [
+        (killed.as_str(), SessionState::Open),
+        // The user refused a permission, or dismissed a question.
+        ("ses_3857407d6ffetC6gjmI7BG3RNM", SessionState::Open),
+        ("ses_3761c1250ffeqkrdlX4AiNm6Ak", SessionState::Open),
+        ("ses_36f8c5301ffeTaTUqAB5YzSgoj", SessionState::Open),
+        // Structured output was captured.
+        ("ses_36f8c3ffbffeP3Kdv9WQ7SB1jy", SessionState::Done),
+    ];
+    for home in [&home as &dyn Read, &store] {
+        let states = states(home);
+        for (id, state) in expected {
+            assert!(states.contains(&(id.to_owned(), state)), "{id} in {}", home.url());
+        }
+        let problems = home.check(1_999_999_999_999, &|| {}).unwrap();
+        let between_steps: Vec<_> =
+            problems.iter().filter(|problem| problem.detail.contains("between two steps")).collect();
+        assert_eq!(between_steps.len(), 1, "{between_steps:?}");
+        assert_eq!(between_steps[0].kind, ProblemKind::UnfinishedMessage);
+        assert_eq!(between_steps[0].session.as_ref(), Some(&killed));
+        // It may be at work as long as the session has not rested.
+        let made = steps[steps.len() - 2].made;
+        let problems = home.check(made + 60_000, &|| {}).unwrap();
+        assert!(!problems.iter().any(|problem| problem.detail.contains("between two steps")));
+    }
+}

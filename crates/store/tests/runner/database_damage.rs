@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use annals::check::{Problem, ProblemKind};
-use annals::copy::{Account, Options, Tally, copy};
+use annals::copy::{Account, OnDifference, Options, Tally, copy};
 use annals::home::opencode_db::{Generation, OpenDbError, OpencodeDb};
 use annals::home::{Read, ReadError, Want, Write};
 use annals::model::complete;
@@ -435,11 +435,17 @@ fn a_log_cut_short_is_read_as_far_as_it_goes() {
 fn copy_all(from: &Path, to: &Path) -> (Account, usize) {
     let (from, to) = (open_db(from), OpencodeDb::open_or_create(to, Generation::Portable).unwrap());
     let found = from.sessions(&SessionQuery::default()).unwrap();
-    let options = Options { dry_run: false, merge: false, now: annals::ids::now(), git: "git".into() };
+    let options = Options {
+        dry_run: false,
+        merge: false,
+        on_difference: OnDifference::Report,
+        now: annals::ids::now(),
+        git: "git".into(),
+    };
     let n_unlisted = found.quarantined.len();
     let account = copy(&from, &to, found.value, &options, &|| {}).unwrap_or_else(|error| panic!("{error}"));
-    for Tally { seen, copied, unchanged, quarantined } in [account.sessions, account.documents] {
-        assert_eq!(seen, copied + unchanged + quarantined, "{account:?}");
+    for Tally { seen, copied, unchanged, differing, quarantined } in [account.sessions, account.documents] {
+        assert_eq!(seen, copied + unchanged + differing + quarantined, "{account:?}");
     }
     assert_eq!(account.documents.quarantined, account.quarantined.len(), "each is named");
     (account, n_unlisted)

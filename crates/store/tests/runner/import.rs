@@ -1,10 +1,10 @@
 //! Exports taken back.
 
-use annals::home::Read;
-use annals::import::{Existing, ImportError, import, refile};
+use annals::home::{Read, Write};
+use annals::import::{Existing, ImportError, OnDifference, import, refile};
 use annals::model::format::{jsonl, opencode};
 use annals::model::id::ProjectId;
-use annals::model::{Document, Key};
+use annals::model::{Document, Key, Transaction};
 use annals_testkit::Fixture;
 
 use super::kit::{empty_home, export, messages, open, session, snapshot};
@@ -69,7 +69,7 @@ fn an_existing_session_is_not_touched_without_merge() {
     let error = import(&home, read(), Existing::Refuse, 1).unwrap_err();
     assert!(matches!(&error, ImportError::Exists { session, .. } if session.as_str() == id), "{error}");
     assert_eq!(snapshot(fixture.home()), before);
-    let account = import(&home, read(), Existing::Merge, 1).unwrap();
+    let account = import(&home, read(), Existing::Merge(OnDifference::Report), 1).unwrap();
     assert_eq!((account.imported, account.unchanged), (0, account.seen));
     assert_eq!(snapshot(fixture.home()), before);
 }
@@ -84,17 +84,21 @@ fn merging_adds_what_is_missing_and_keeps_the_more_recent() {
     let original = std::fs::read(fixture.home().join(&part)).unwrap();
     std::fs::remove_file(fixture.home().join(&part)).unwrap();
     let read = |text: &[u8]| opencode::read(&parse(text), &ProjectId::global()).unwrap();
-    let account = import(&home, read(&exported), Existing::Merge, 1).unwrap();
+    let account = import(&home, read(&exported), Existing::Merge(OnDifference::Report), 1).unwrap();
     assert_eq!(account.imported, 1);
     assert_eq!(std::fs::read(fixture.home().join(&part)).unwrap(), original);
     // An older export does not undo what has happened since.
     let older = parse(&exported).with(&["info", "title"], "old title").unwrap();
     let older = older.with(&["info", "time", "updated"], &1.0).unwrap();
-    import(&home, read(older.bytes()), Existing::Merge, 1).unwrap();
+    import(&home, read(older.bytes()), Existing::Merge(OnDifference::Report), 1).unwrap();
     assert_eq!(export(&home, id), exported);
     let newer = parse(&exported).with(&["info", "title"], "new title").unwrap();
     let newer = newer.with(&["info", "time", "updated"], &1_999_999_999_999.0).unwrap();
-    assert_eq!(import(&home, read(newer.bytes()), Existing::Merge, 1).unwrap().imported, 1);
+    // A later use proves nothing about the title: either side may have changed it.
+    let account = import(&home, read(newer.bytes()), Existing::Merge(OnDifference::Report), 1).unwrap();
+    assert_eq!((account.imported, account.differing.len()), (0, 1));
+    let account = import(&home, read(newer.bytes()), Existing::Merge(OnDifference::Theirs), 1).unwrap();
+    assert_eq!((account.imported, account.differing.len()), (1, 0));
     assert!(String::from_utf8(export(&home, id)).unwrap().contains("new title"));
 }
 
@@ -156,4 +160,33 @@ fn an_import_can_be_filed_under_another_directory() {
     let root = record.stored.document.root();
     assert_eq!(root.get("projectID").unwrap().raw(), "\"abc\"");
     assert_eq!(root.get("directory").unwrap().raw(), "\"/home/me/shop\"");
+}
+
+/// OpenCode does not move `time.updated` on a rename or an edit, so an old export must not take either back.
+#[test]
+fn an_old_export_takes_back_no_change() {
+    let fixture = Fixture::unpack("opencode-1.1.65");
+    let home = open(fixture.home());
+    let id = "ses_385744ad0ffeWgvBCB6JclCZJ1";
+    let exported = export(&home, id);
+    let mut edit = Transaction::new("a better title and text");
+    let record = session(&home, id);
+    edit.replace(&record.stored, record.stored.document.with(&["title"], "My title").unwrap());
+    let part = messages(&home, &record).0[0].parts[0].clone();
+    edit.replace(&part, part.document.with(&["text"], "My text").unwrap());
+    home.commit(edit).unwrap();
+    let changed = export(&home, id);
+    let read = || opencode::read(&parse(&exported), &ProjectId::global()).unwrap();
+    let account = import(&home, read(), Existing::Merge(OnDifference::Report), 1).unwrap();
+    assert_eq!(export(&home, id), changed);
+    assert_eq!((account.imported, account.unchanged + 2), (0, account.seen));
+    let kept: Vec<_> = account.differing.iter().map(|differing| &differing.target).collect();
+    assert!(kept.iter().any(|gist| gist.title.as_deref() == Some("My title")), "{kept:?}");
+    assert!(kept.iter().any(|gist| gist.text.as_deref() == Some("My text")), "{kept:?}");
+    let ours = import(&home, read(), Existing::Merge(OnDifference::Ours), 1).unwrap();
+    assert_eq!((ours.imported, ours.differing.len(), ours.unchanged), (0, 0, ours.seen));
+    assert_eq!(export(&home, id), changed);
+    let theirs = import(&home, read(), Existing::Merge(OnDifference::Theirs), 1).unwrap();
+    assert_eq!((theirs.imported, theirs.differing.len()), (2, 0));
+    assert_eq!(export(&home, id), exported);
 }

@@ -249,7 +249,7 @@ fn traced_calls(root: &Path, home: &Path) -> Vec<Call> {
 }
 
 /// The lines of a log, those of calls that were interrupted by another thread's put together, where they ended.
-fn whole_lines(log: &str) -> impl Iterator<Item = String> {
+pub(super) fn whole_lines(log: &str) -> impl Iterator<Item = String> {
     let mut begun: BTreeMap<&str, &str> = BTreeMap::new();
     log.lines().filter_map(move |line| {
         let (thread, rest) = line.split_once(' ')?;
@@ -302,7 +302,7 @@ fn parse(line: &str, home: &Path) -> Option<Call> {
 }
 
 /// The string arguments of a call, as strace escapes them.
-fn quoted(arguments: &str) -> Vec<Vec<u8>> {
+pub(super) fn quoted(arguments: &str) -> Vec<Vec<u8>> {
     let mut strings = Vec::new();
     let mut bytes = arguments.bytes().peekable();
     while let Some(byte) = bytes.next() {
@@ -320,8 +320,9 @@ fn quoted(arguments: &str) -> Vec<Vec<u8>> {
                     b'v' => string.push(0x0b),
                     b'f' => string.push(0x0c),
                     digit @ b'0'..=b'7' => {
-                        let mut value = u32::from(digit - b'0');
-                        while let Some(digit @ b'0'..=b'7') = bytes.peek().copied() {
+                        let (mut value, mut n_digits) = (u32::from(digit - b'0'), 1);
+                        while let Some(digit @ b'0'..=b'7') = bytes.peek().copied().filter(|_| n_digits < 3) {
+                            n_digits += 1;
                             value = value * 8 + u32::from(digit - b'0');
                             bytes.next();
                         }

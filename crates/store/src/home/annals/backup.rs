@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
-use tempfile::TempDir;
 
 use super::file::{self, connect};
 use super::scan::{EXAMINED, Examined, Table, examine};
-use super::{Annals, SCHEMA};
+use super::{Annals, SCHEMA, shape};
 use crate::platform;
+use crate::scratch::{self, Scratch};
 use crate::sqlite::{self, Connections, Tolerance};
 
 /// So many pages are copied between two calls of `progress`.
@@ -171,7 +171,7 @@ impl Annals {
 /// A copy that has no name yet: in a directory of its own beside where it is to be. Dropped it is gone.
 #[derive(Debug)]
 pub(super) struct Draft {
-    directory: TempDir,
+    directory: Scratch,
     parent: PathBuf,
 }
 
@@ -206,7 +206,8 @@ impl Draft {
     pub(super) fn beside(target: &Path) -> Result<Draft, BackupError> {
         let parent = parent_of(target);
         let refused = |error: io::Error| BackupError::io(&parent, error);
-        let directory = file::private_directory(&parent).map_err(refused)?;
+        scratch::sweep(&parent);
+        let directory = Scratch::beneath(&parent).map_err(refused)?;
         let draft = Draft { directory, parent: parent.clone() };
         platform::create_private_file(&draft.path()).map_err(refused)?;
         Ok(draft)
@@ -260,6 +261,16 @@ impl Draft {
         let (documents, revisions) = verified.map_err(|flaw| flaw.of(origin))?;
         let bytes = std::fs::metadata(&path).map_err(|error| BackupError::io(&path, error))?.len();
         Ok(Contents { bytes, documents, revisions })
+    }
+
+    /// Looks whether the copy has the tables of a store and nothing else. `origin` is the file that errors are about.
+    pub(super) fn verify_tables(&self, origin: &Path) -> Result<(), BackupError> {
+        let path = self.path();
+        let flaw = Connections::to(&path, Tolerance::None).read(shape::flaw);
+        match flaw.map_err(|error| BackupError::copying(origin, &path, &error))? {
+            Some(what) => Err(Flaw::Damaged(what).of(origin)),
+            None => Ok(()),
+        }
     }
 
     /// Makes the content durable.
@@ -325,7 +336,8 @@ fn verify(connection: &Connection) -> rusqlite::Result<Result<(usize, usize), Fl
         return Ok(Err(Flaw::Damaged(found)));
     }
     let dangling = connection.prepare("PRAGMA foreign_key_check")?.exists([])?;
-    if dangling {
+    let endless = "SELECT 1 FROM past WHERE written NOTNULL AND written NOT IN (SELECT n FROM revision)";
+    if dangling || connection.prepare(endless)?.exists([])? {
         return Ok(Err(Flaw::Damaged("rows refer to rows that do not exist".to_owned())));
     }
     let mut n_documents = 0;

@@ -14,10 +14,10 @@ use super::codec;
 use super::facts::{FIGURES, Facts, figures_of, usage_of};
 use super::kind::Kind;
 use super::past::TOUCHED;
-use super::read::{View, number};
+use super::read::{View, listed, number};
 use super::scan::{EXAMINED, Examined, Table, Unreadable, examine};
-use super::{Annals, derived, past};
-use crate::check::{Problem, ProblemKind, check_session, plural, unreadable};
+use super::{Annals, derived};
+use crate::check::{Problem, ProblemKind, arranged, check_session, plural, unreadable};
 use crate::figures::{Call, Figures};
 use crate::home::{Read, ReadError, SessionRecord, row_place};
 use crate::parallel;
@@ -63,6 +63,7 @@ impl Annals {
         let known: HashSet<SessionId> = records.iter().map(|record| record.id.clone()).collect();
         let check = |record: &SessionRecord| {
             let failed = |error: &dyn std::fmt::Display| Problem {
+                session: None,
                 kind: ProblemKind::Unreadable,
                 place: record.stored.place.clone(),
                 id: Some(record.id.to_string()),
@@ -76,16 +77,17 @@ impl Annals {
                     Err(error) => problems.push(failed(&error)),
                 }
             }
+            for problem in &mut problems {
+                problem.session = Some(record.id.clone());
+            }
             progress();
             problems
         };
         let checked: Vec<Vec<Problem>> =
             parallel::run_as(view.work(), || records.par_iter().map(check).collect());
         problems.extend(checked.into_iter().flatten());
-        problems.sort_by(|a, b| (a.kind, &a.place, &a.detail).cmp(&(b.kind, &b.place, &b.detail)));
         // A document that cannot be read is found by those who look for it and by those who come across it.
-        problems.dedup_by(|a, b| (a.kind, &a.place, &a.detail) == (b.kind, &b.place, &b.detail));
-        Ok(problems)
+        Ok(arranged(problems))
     }
 
     /// All sessions that can be read, and what kept others from it.
@@ -110,6 +112,7 @@ impl Annals {
                 Ok(record) => records.extend(record),
                 Err(ReadError::Unreadable(quarantined)) => problems.push(unreadable(quarantined)),
                 Err(error) => problems.push(Problem {
+                    session: None,
                     kind: ProblemKind::Unreadable,
                     place: format!("session[{id}]"),
                     id: Some(id.to_string()),
@@ -142,16 +145,27 @@ impl Annals {
         let look = |connection: &Connection, row: &Row<'_>| {
             let since = row.get_ref(1)?.as_i64().unwrap_or(0);
             let n = row.get_ref(0)?.as_i64().unwrap_or(0);
-            let what = match examine(row, 2, Some((n, since)))? {
+            let what = match examine(row, 3, Some((n, since)))? {
                 Examined::Flawed(what) => what,
                 _ if is_untouched(connection, n, since) => "that revision did not write it".to_owned(),
-                _ => return Ok(None),
+                _ => match row.get_ref(2)?.as_i64() {
+                    Ok(written) if written <= since || is_untouched(connection, n, written) => {
+                        format!("revision {written} did not finish it")
+                    }
+                    _ => return Ok(None),
+                },
             };
             let named = Named::of(connection, n);
             let place = format!("{} since revision {since}", named.place);
-            Ok(Some(Problem { kind: ProblemKind::Unreadable, place, id: named.session, detail: what }))
+            Ok(Some(Problem {
+                session: None,
+                kind: ProblemKind::Unreadable,
+                place,
+                id: named.session,
+                detail: what,
+            }))
         };
-        let columns = format!("x.document, x.since, {EXAMINED}");
+        let columns = format!("x.document, x.since, x.written, {EXAMINED}");
         let unreadable =
             self.scan_states(Table::Past, &columns, &look, &mut |problem| problems.extend(problem))?;
         problems.extend(self.hidden(Table::Past, &unreadable));
@@ -180,7 +194,7 @@ impl Annals {
                 Table::Past => "earlier states of it may be in a damaged page",
             };
             let (kind, detail) = (ProblemKind::Unreadable, detail.to_owned());
-            problems.push(Problem { kind, place: named.place, id: named.session, detail });
+            problems.push(Problem { session: None, kind, place: named.place, id: named.session, detail });
         }
         if index.wanted.len() > MOST_NAMED {
             let detail =
@@ -198,6 +212,12 @@ const REFERENCES: &[(&str, ProblemKind, &str, &str)] = &[
         ProblemKind::DanglingRow,
         "SELECT count(*) FROM revision WHERE session <> 0 AND session NOT IN (SELECT n FROM document)",
         "of a session that does not exist",
+    ),
+    (
+        "revision",
+        ProblemKind::Damaged,
+        "SELECT count(*) FROM (SELECT time < lag(time) OVER (ORDER BY n) AS is_back FROM revision WHERE NOT learnt) WHERE is_back",
+        "dated before the one that it follows",
     ),
     (
         "touched",
@@ -242,7 +262,7 @@ const REFERENCES: &[(&str, ProblemKind, &str, &str)] = &[
 ];
 
 fn damage(place: &str, detail: String) -> Problem {
-    Problem { kind: ProblemKind::Damaged, place: place.to_owned(), id: None, detail }
+    Problem { session: None, kind: ProblemKind::Damaged, place: place.to_owned(), id: None, detail }
 }
 
 /// What to say of revisions that are gone.
@@ -271,7 +291,7 @@ fn unlisted(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let revision = row.get(0)?;
-        last.extend(past::listed(row.get_ref(1)?).into_iter().map(|n| (n, revision)));
+        last.extend(listed(row.get_ref(1)?).into_iter().map(|n| (n, revision)));
     }
     let mut problems = Vec::new();
     let mut statement = connection.prepare("SELECT n, revision FROM document WHERE revision <> 0")?;
@@ -285,7 +305,7 @@ fn unlisted(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
         };
         let named = Named::of(connection, n);
         let kind = ProblemKind::DanglingRow;
-        problems.push(Problem { kind, place: named.place, id: named.session, detail });
+        problems.push(Problem { session: None, kind, place: named.place, id: named.session, detail });
     }
     Ok(problems)
 }
@@ -312,6 +332,7 @@ fn dangling(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
         *counts.entry((row.get(0)?, row.get(2)?)).or_default() += 1;
     }
     let problems = counts.into_iter().map(|((table, parent), n)| Problem {
+        session: None,
         kind: ProblemKind::DanglingRow,
         place: table,
         id: None,
@@ -329,7 +350,7 @@ fn counted(
 ) -> rusqlite::Result<Vec<Problem>> {
     let n: usize = connection.query_row(sql, [], |row| row.get(0))?;
     let detail = format!("{} {what}", plural(n, "row"));
-    let problem = Problem { kind, place: place.to_owned(), id: None, detail };
+    let problem = Problem { session: None, kind, place: place.to_owned(), id: None, detail };
     Ok(Some(problem).filter(|_| n > 0).into_iter().collect())
 }
 
@@ -406,7 +427,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
     let (n, kind, owner) = (number(0)?, number(1)?, number(3)?);
     let mut add = |kind: ProblemKind, detail: String| {
         let named = Named::of(connection, n);
-        looked.problems.push(Problem { kind, place: named.place, id: named.session, detail });
+        looked.problems.push(Problem { session: None, kind, place: named.place, id: named.session, detail });
     };
     let (mut is_clear, mut document) = (true, None);
     match examine(row, 7, None)? {
@@ -471,7 +492,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
     {
         let named = Named::of(connection, n);
         let kind = ProblemKind::Derived;
-        looked.problems.push(Problem { kind, place: named.place, id: named.session, detail });
+        looked.problems.push(Problem { session: None, kind, place: named.place, id: named.session, detail });
     }
     Ok(looked)
 }
@@ -568,7 +589,7 @@ fn orphaned(
             }
             _ => (ProblemKind::OrphanBeside, format!("{} of a session that is gone", plural(*n, "document"))),
         };
-        Problem { kind, place: named.place, id: named.session, detail }
+        Problem { session: None, kind, place: named.place, id: named.session, detail }
     });
     Ok(problems.collect())
 }
@@ -577,6 +598,7 @@ fn orphaned(
 fn numbers(connection: &Connection, record: &SessionRecord) -> rusqlite::Result<Vec<Problem>> {
     let Some(n) = number(connection, 0, Kind::Session, record.id.as_str())? else { return Ok(Vec::new()) };
     let problem = |detail: String| Problem {
+        session: None,
         kind: ProblemKind::Derived,
         place: record.stored.place.clone(),
         id: Some(record.id.to_string()),

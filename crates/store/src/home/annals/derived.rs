@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use annals_core::Usage;
-use annals_core::lens::Session;
+use annals_core::lens::{Message, Session};
 use annals_core::{Key, Stored};
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -273,6 +273,25 @@ impl Annals {
         rederive(&writing).map_err(failed)?;
         self.finish(writing)
     }
+}
+
+/// Makes the states of messages anew, and what sessions take from them: the rule by which they are told has changed.
+pub(super) fn rederive_states(connection: &Connection) -> rusqlite::Result<()> {
+    let mut messages = connection.prepare("SELECT session, n, state FROM message WHERE n > 0")?;
+    let mut update = connection.prepare("UPDATE message SET state = ?3 WHERE session = ?1 AND n = ?2")?;
+    let mut stale = connection.prepare("UPDATE session SET stale = 1 WHERE n = ?1")?;
+    let known: Vec<(i64, i64, i64)> = messages
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    for (session, n, known) in known {
+        let Some(document) = read::latest(connection, n)? else { continue };
+        let state = Figures::of(&document.lens::<Message<'_>>(), 0).state.number();
+        if state != known {
+            update.execute((session, n, state))?;
+            stale.execute([session])?;
+        }
+    }
+    refresh(connection)
 }
 
 fn rederive(connection: &Connection) -> rusqlite::Result<()> {

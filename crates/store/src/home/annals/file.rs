@@ -14,10 +14,10 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
-use tempfile::TempDir;
 
 use super::OpenAnnalsError;
 use crate::platform;
+use crate::scratch::{self, Scratch};
 use crate::sqlite::{self, Connections, Tolerance};
 
 /// Older versions can lose what was committed when a log starts over (https://sqlite.org/wal.html#walresetbug).
@@ -73,6 +73,7 @@ impl StoreFile {
         refuse_network(path)?;
         // The log lies beside the file itself, not beside a link to it.
         let path = path.canonicalize().map_err(|error| OpenAnnalsError::io(path, &error))?;
+        sqlite::expect_files(&path).map_err(|error| OpenAnnalsError::sqlite(&path, &error))?;
         let access = match lock_file(&path) {
             Ok(queue) if is_writable(&path) => Access::Full {
                 idle: Mutex::default(),
@@ -108,7 +109,8 @@ impl StoreFile {
         // Made under another name and moved when complete, so that whoever finds a store finds all its tables. Errors do
         // not tell that name.
         let unnamed = |error: io::Error| refused(io::Error::from(error.kind()));
-        let draft = private_directory(directory).map_err(unnamed)?;
+        scratch::sweep(directory);
+        let draft = Scratch::beneath(directory).map_err(unnamed)?;
         let made = draft.path().join("annals.db");
         platform::create_private_file(&made).map_err(refused)?;
         let filled = connect(&made, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|connection| {
@@ -141,7 +143,7 @@ impl StoreFile {
     /// The number of the last revision that somebody has noted, if it is not in the database: then its log was cut or deleted.
     pub(super) fn lost(&self) -> Option<RangeInclusive<i64>> {
         // In this order: a commit that comes in between only makes the second number higher.
-        let noted = std::fs::read(sqlite::beside(&self.path, "-lock")).ok()?;
+        let noted = platform::read_file(&sqlite::beside(&self.path, "-lock")).ok()?;
         let noted = i64::from_le_bytes(noted.get(..8)?.try_into().ok()?);
         let head = self.read(head).ok()?;
         (noted > head).then(|| head + 1..=noted)
@@ -243,8 +245,11 @@ pub(super) enum BeginError {
 }
 
 impl Writer {
+    /// The connection that writes. Called with the queue locked.
     fn connection(&mut self, path: &Path) -> rusqlite::Result<&Connection> {
         if self.connection.as_ref().is_none_or(sqlite::has_moved) {
+            // Once in the life of a process, and not by those that only read.
+            scratch::sweep_beside(path);
             let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             connection.pragma_update(None, "synchronous", "FULL")?;
             connection.pragma_update(None, "foreign_keys", true)?;
@@ -319,18 +324,6 @@ pub(super) fn head(connection: &Connection) -> rusqlite::Result<i64> {
 /// The file at which writers queue. It holds the number of the last revision.
 pub(super) fn lock_file(path: &Path) -> io::Result<File> {
     platform::open_private_file(&sqlite::beside(path, "-lock"))
-}
-
-/// A directory of its own for something that is being made.
-pub(super) fn private_directory(parent: &Path) -> io::Result<TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".annals-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o700));
-    }
-    builder.tempdir_in(parent)
 }
 
 /// Whether the file itself can be written to. Asked without opening it: closing it again would drop SQLite's locks.

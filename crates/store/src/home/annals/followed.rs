@@ -109,6 +109,12 @@ impl Annals {
         Ok(())
     }
 
+    /// The urls of the homes that are, or were, the user's own.
+    pub fn own_homes(&self) -> Result<Vec<String>, ReadError> {
+        let own = self.read(rows)?.into_iter().filter(|home| home.is_own);
+        Ok(own.map(|home| home.url).collect())
+    }
+
     /// The urls of all homes that were ever followed.
     pub fn followed(&self) -> Result<Vec<String>, ReadError> {
         Ok(self.read(rows)?.into_iter().map(|home| home.url).collect())

@@ -13,6 +13,7 @@ use super::kind::Kind;
 use super::prune::documents_of_session;
 use super::read::number;
 use crate::home::CommitError;
+use crate::scratch;
 
 /// How long readers are waited for until the log can be emptied.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -38,7 +39,7 @@ pub struct Forgotten {
     pub log_emptied: bool,
     /// Why the text index could not be rid of it. It is made anew by the next search.
     pub index_left: Option<String>,
-    /// Copies of the store that annals has made beside it. They may hold the session, and are left alone.
+    /// Copies of the store beside it that annals has made, or is making now. They may hold the session, and are left alone.
     pub copies: Vec<PathBuf>,
     /// The numbers that the documents had. New documents may get them.
     pub(crate) documents: Vec<i64>,
@@ -71,19 +72,24 @@ impl Annals {
         let failed = |error: rusqlite::Error| ForgetError::Commit(self.commit_error(&error));
         let mut forgotten = Forgotten::default();
         let writing = self.write()?;
+        // What killed processes have left holds all of the store.
+        scratch::sweep_beside(self.path());
         for session in sessions {
             if !remove(&writing, session, &mut forgotten).map_err(failed)? {
                 return Err(ForgetError::NotFound(session.clone()));
             }
         }
         // An index of the store as it was is of no use to anybody, should there be no time to change it.
+        let was: String = writing
+            .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
+            .map_err(failed)?;
         writing
             .execute("UPDATE meta SET value = ?1 WHERE name = 'store'", [super::new_identity()])
             .map_err(failed)?;
         self.finish(writing)?;
         forgotten.n_documents = forgotten.documents.len();
         forgotten.index_left =
-            self.remove_from_index(&forgotten.documents).err().map(|error| error.to_string());
+            self.remove_from_index(&forgotten.documents, &was).err().map(|error| error.to_string());
         forgotten.not_rewritten = self.rewrite().err();
         if forgotten.not_rewritten.is_some() {
             self.give_back();
@@ -118,7 +124,7 @@ impl Annals {
         }
     }
 
-    /// What upgrades and restored backups have put aside.
+    /// What upgrades and restored backups have put aside, and drafts of processes that are at work.
     fn copies(&self) -> Vec<PathBuf> {
         let (Some(directory), Some(name)) = (self.path().parent(), self.path().file_name()) else {
             return Vec::new();
@@ -129,6 +135,7 @@ impl Annals {
             .filter(|entry| entry.file_name().to_string_lossy().starts_with(&start))
             .map(|entry| entry.path())
             .collect();
+        copies.extend(scratch::remaining(directory));
         copies.sort();
         copies
     }
@@ -149,8 +156,12 @@ fn remove(connection: &Connection, session: &SessionId, forgotten: &mut Forgotte
     if let Some(n) = n {
         remove_documents(connection, n, forgotten)?;
     }
-    forgotten.n_revisions +=
-        connection.execute("UPDATE revision SET reason = ?2 WHERE instr(reason, ?1)", (id, REASON))?;
+    forgotten.n_revisions += connection.execute(
+        "UPDATE revision SET reason = ?2 WHERE instr(reason, ?1) OR operation IN \
+         (SELECT operation FROM operation_session WHERE session = ?1)",
+        (id, REASON),
+    )?;
+    super::operations::forget(connection, session, REASON)?;
     connection.execute("INSERT OR IGNORE INTO forgotten (hash) VALUES (?1)", [Hash::of(id.as_bytes())])?;
     Ok(true)
 }

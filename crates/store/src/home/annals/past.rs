@@ -2,12 +2,12 @@
 
 use annals_core::id::SessionId;
 use annals_core::{Document, Key};
-use rusqlite::types::{Value, ValueRef};
+use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::Annals;
 use super::kind::Kind;
-use super::read::{Moment, View, below, number};
+use super::read::{Moment, View, documents_of, listed, number};
 use super::scan::{Bound, EXAMINED, Examined, examine, is_of};
 use crate::history::{At, Changed, History, LogQuery, Revision, Touched};
 use crate::home::{Read, ReadError};
@@ -90,9 +90,13 @@ impl History for Annals {
                 connection.prepare_cached(&format!("SELECT session FROM {TOUCHED} WHERE revision = ?1"))?;
             let sessions: Vec<i64> =
                 statement.query_map([revision], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+            let written = connection
+                .prepare_cached("SELECT documents FROM revision WHERE n = ?1")?
+                .query_row([revision], |row| Ok(listed(row.get_ref(0)?)))?;
             for session in sessions {
                 for (n, key) in documents_of(connection, session)? {
-                    changes.extend(changed(connection, n, key, revision, moment)?);
+                    let is_written = written.binary_search(&n).is_ok();
+                    changes.extend(changed(connection, n, key, is_written, moment)?);
                 }
             }
             Ok(changes)
@@ -154,15 +158,6 @@ pub(super) fn latest_of(
     Ok(documents)
 }
 
-/// The numbers of the documents that a revision wrote, each once. A list that is damaged has none.
-pub(super) fn listed(column: ValueRef<'_>) -> Vec<i64> {
-    let mut numbers: Vec<i64> =
-        column.as_str().ok().and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers
-}
-
 /// Where a moment is in the order of revisions.
 fn moment(connection: &Connection, at: At) -> rusqlite::Result<Option<Moment>> {
     match at {
@@ -174,53 +169,24 @@ fn moment(connection: &Connection, at: At) -> rusqlite::Result<Option<Moment>> {
     }
 }
 
-/// Everything that is or was of a session; of session 0 the projects.
-pub(super) fn documents_of(connection: &Connection, session: i64) -> rusqlite::Result<Vec<(i64, Key)>> {
-    let mut found = Vec::new();
-    if session == 0 {
-        for (n, id) in below(connection, 0, Kind::Project)? {
-            found.extend(Kind::Project.key(&id, None, None, None).map(|key| (n, key)));
-        }
-        return Ok(found);
-    }
-    let named: Option<(String, Option<String>)> = connection
-        .prepare_cached("SELECT id, project FROM document WHERE n = ?1")?
-        .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let Some((id, project)) = named else { return Ok(found) };
-    found.extend(Kind::Session.key(&id, None, None, project.as_deref()).map(|key| (session, key)));
-    for (message, message_id) in below(connection, session, Kind::Message)? {
-        found.extend(Kind::Message.key(&message_id, None, Some(&id), None).map(|key| (message, key)));
-        for (part, part_id) in below(connection, message, Kind::Part)? {
-            found.extend(Kind::Part.key(&part_id, Some(&message_id), Some(&id), None).map(|key| (part, key)));
-        }
-    }
-    for kind in Kind::BESIDE {
-        if let Some(n) = number(connection, session, kind, "")? {
-            found.extend(kind.key("", None, Some(&id), None).map(|key| (n, key)));
-        }
-    }
-    Ok(found)
-}
-
-/// What a revision did to a document, if anything.
+/// What a revision did to a document, if anything. `is_written`: the revision says that it wrote the document.
 fn changed(
     connection: &Connection,
     n: i64,
     key: Key,
-    revision: i64,
-    (time, number): Moment,
+    is_written: bool,
+    (time, revision): Moment,
 ) -> rusqlite::Result<Option<Changed>> {
-    let (written, since): (i64, i64) = connection
-        .prepare_cached("SELECT revision, since FROM document WHERE n = ?1")?
-        .query_row([n], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let since: i64 = connection
+        .prepare_cached("SELECT since FROM document WHERE n = ?1")?
+        .query_row([n], |row| row.get(0))?;
     let began: bool = connection
         .prepare_cached("SELECT 1 FROM past WHERE document = ?1 AND since = ?2")?
         .exists((n, revision))?;
     if since != revision && !began {
-        // A later state of the same stream.
-        let is_step = written == revision;
-        return Ok(is_step.then_some(Changed { key, before: None, after: None, is_step }));
+        // A step of a state that began earlier.
+        let step = Changed { key, before: None, after: None, is_step: true };
+        return Ok(is_written.then_some(step));
     }
     // An index that is damaged leads to another document.
     if !is_of(connection, n, &key)? {
@@ -239,7 +205,7 @@ fn changed(
             "SELECT {EXAMINED}, x.since FROM past x JOIN revision r ON r.n = x.since \
              WHERE x.document = ?1 AND (r.time, r.n) < (?2, ?3) ORDER BY r.time DESC, r.n DESC LIMIT 1"
         ))?
-        .query_row((n, time, number), |row| text(row, Some((n, row.get("since")?))))
+        .query_row((n, time, revision), |row| text(row, Some((n, row.get("since")?))))
         .optional()?
         .unwrap_or(Ok(None));
     // What was pruned or is damaged is not kept either.

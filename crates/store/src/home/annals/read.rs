@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 
 use annals_core::id::{MessageId, Millis, SessionId};
 use annals_core::lens::Message;
-use annals_core::{Document, Key, Stored};
+use annals_core::{Document, Key, Stored, stream};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::Annals;
@@ -18,8 +19,8 @@ use crate::check::Problem;
 use crate::figures::Figures;
 use crate::history::History;
 use crate::home::{
-    Extent, Found, MessageRecord, Page, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Work,
-    row_place,
+    Extent, Found, InProgress, MessageRecord, Page, Quarantined, Read, ReadError, Reason, SessionRecord,
+    Want, Work, row_place,
 };
 use crate::query::SessionQuery;
 use crate::summary::SessionSummary;
@@ -45,6 +46,8 @@ struct StateRow {
     hash: Option<Hash>,
     /// The text, compared with the hash.
     text: Result<Vec<u8>, Damage>,
+    /// The moment of the view, if this was in progress then: a later revision went on with it.
+    in_progress: Option<Millis>,
 }
 
 /// The columns of [`StateRow`], in this order. They have the same names in both tables.
@@ -64,11 +67,27 @@ impl StateRow {
         // Unpacked where it stands: it may be large, and a copy as well.
         let data = row.get_ref(first + 4)?.as_bytes_or_null()?.unwrap_or_default();
         let text = hash.map_or(Ok(Vec::new()), |hash| codec::unpack(form, size, data, hash));
-        Ok(StateRow { project, hash, text })
+        Ok(StateRow { project, hash, text, in_progress: None })
     }
 
-    /// The document; none where there is none in this state.
-    fn document(self, place: &str) -> Result<Option<Document>, Quarantined> {
+    /// Reads a row of a past moment. The column `is_step` says whether a later revision went on with the state.
+    fn read_then(row: &Row<'_>, bound: Bound, time: Millis) -> rusqlite::Result<StateRow> {
+        let is_step: bool = row.get("is_step")?;
+        Ok(StateRow { in_progress: is_step.then_some(time), ..StateRow::read(row, 0, bound)? })
+    }
+
+    /// The document as it was; none where there is none in this state.
+    fn document(self, key: &Key, place: &str) -> Result<Option<Document>, Quarantined> {
+        let in_progress = self.in_progress;
+        let kept = self.kept(place)?;
+        Ok(match in_progress {
+            Some(time) => kept.map(|kept| stream::earlier(key, &kept, time).document),
+            None => kept,
+        })
+    }
+
+    /// The document that is kept: of one that was in progress, what it became.
+    fn kept(self, place: &str) -> Result<Option<Document>, Quarantined> {
         if self.hash.is_none() {
             return Ok(None);
         }
@@ -92,23 +111,27 @@ impl<'s> View<'s> {
                 .query_row([n], |row| StateRow::read(row, 0, None))
                 .optional();
         };
+        // A state that was dated back has the higher number of the two in `since`; nothing went on with it then.
         let latest = format!(
-            "SELECT {STATE} FROM document x JOIN revision r ON r.n = x.since WHERE x.n = ?1 AND (r.time, r.n) <= (?2, ?3)"
+            "SELECT {STATE}, coalesce(x.revision > x.since AND (w.time, w.n) > (?2, ?3), 0) AS is_step \
+             FROM document x JOIN revision r ON r.n = x.since LEFT JOIN revision w ON w.n = x.revision \
+             WHERE x.n = ?1 AND (r.time, r.n) <= (?2, ?3)"
         );
         let found = connection
             .prepare_cached(&latest)?
-            .query_row((n, time, number), |row| StateRow::read(row, 0, None))
+            .query_row((n, time, number), |row| StateRow::read_then(row, None, time))
             .optional()?;
         if found.is_some() {
             return Ok(found);
         }
         let earlier = format!(
-            "SELECT {STATE}, x.since FROM past x JOIN revision r ON r.n = x.since \
+            "SELECT {STATE}, coalesce((w.time, w.n) > (?2, ?3), 0) AS is_step, x.since \
+             FROM past x JOIN revision r ON r.n = x.since LEFT JOIN revision w ON w.n = x.written \
              WHERE x.document = ?1 AND (r.time, r.n) <= (?2, ?3) ORDER BY r.time DESC, r.n DESC LIMIT 1"
         );
         connection
             .prepare_cached(&earlier)?
-            .query_row((n, time, number), |row| StateRow::read(row, 0, Some((n, row.get("since")?))))
+            .query_row((n, time, number), |row| StateRow::read_then(row, Some((n, row.get("since")?)), time))
             .optional()
     }
 
@@ -125,7 +148,7 @@ impl<'s> View<'s> {
         if state.hash.is_some() && !is_of(connection, n, &key)? {
             return Ok(Err(misled(place).of_session(key.session())));
         }
-        Ok(match state.document(&place) {
+        Ok(match state.document(&key, &place) {
             Ok(Some(document)) => Ok(Some(Stored { key, document, place })),
             Ok(None) => Ok(None),
             Err(problem) => Err(problem.of_session(key.session())),
@@ -172,7 +195,7 @@ impl<'s> View<'s> {
             let Some(key) = Kind::Session.key(below.id, None, None, state.project.as_deref()) else { return };
             let place = row_place(&key);
             let document = match below.is_it {
-                true => state.document(&place),
+                true => state.document(&key, &place),
                 false => Err(misled(place.clone())),
             };
             match document {
@@ -218,7 +241,7 @@ impl<'s> View<'s> {
             if !is_it {
                 return record.quarantined.push(misled(place).of(session));
             }
-            match state.document(&place) {
+            match state.document(&key, &place) {
                 Ok(Some(document)) => parts.push((era, Stored { key, document, place })),
                 Ok(None) => {}
                 Err(problem) => record.quarantined.push(problem.of(session)),
@@ -460,6 +483,41 @@ impl Read for View<'_> {
         })
     }
 
+    fn in_progress(&self, id: &SessionId) -> Result<Vec<InProgress>, ReadError> {
+        let Some(moment) = self.at else { return Ok(Vec::new()) };
+        self.store.read(|connection| {
+            let Some(session) = number(connection, 0, Kind::Session, id.as_str())? else {
+                return Ok(Vec::new());
+            };
+            let mut found = Vec::new();
+            let mut numbers = Vec::new();
+            for (n, key) in documents_of(connection, session)? {
+                let Some(state) = self.state(connection, n)? else { continue };
+                let Some(time) = state.in_progress else { continue };
+                let key = match key {
+                    Key::Session(..) => Kind::Session.key(id.as_str(), None, None, state.project.as_deref()),
+                    key => Some(key),
+                };
+                let Some(key) = key else { continue };
+                let place = row_place(&key);
+                // What cannot be read is reported by those who read it.
+                if let Ok(Some(document)) = state.kept(&place)
+                    && !stream::earlier(&key, &document, time).is_whole
+                {
+                    found.push(InProgress { became: Stored { key, document, place }, written: 0 });
+                    numbers.push(n);
+                }
+            }
+            if !found.is_empty() {
+                let written = last_written(connection, session, moment)?;
+                for (found, n) in found.iter_mut().zip(numbers) {
+                    found.written = written.get(&n).copied().unwrap_or(0);
+                }
+            }
+            Ok(found)
+        })
+    }
+
     fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
         self.store.check_all(self, now, progress)
     }
@@ -481,7 +539,7 @@ impl Read for View<'_> {
             let bytes: i64 =
                 connection.query_row("SELECT coalesce(sum(size), 0) FROM document", [], |row| row.get(0))?;
             let (messages, parts) = (messages + count(Kind::Message)?.0, parts + count(Kind::Part)?.0);
-            Ok(Extent { messages, parts, bytes: bytes.unsigned_abs() })
+            Ok(Extent { messages, parts, bytes: bytes.unsigned_abs(), is_damaged: false })
         })
     }
 
@@ -684,6 +742,63 @@ pub(super) fn below(connection: &Connection, owner: i64, kind: Kind) -> rusqlite
     Ok(in_order(found))
 }
 
+/// Everything that is or was of a session; of session 0 the projects.
+pub(super) fn documents_of(connection: &Connection, session: i64) -> rusqlite::Result<Vec<(i64, Key)>> {
+    let mut found = Vec::new();
+    if session == 0 {
+        for (n, id) in below(connection, 0, Kind::Project)? {
+            found.extend(Kind::Project.key(&id, None, None, None).map(|key| (n, key)));
+        }
+        return Ok(found);
+    }
+    let named: Option<(String, Option<String>)> = connection
+        .prepare_cached("SELECT id, project FROM document WHERE n = ?1")?
+        .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((id, project)) = named else { return Ok(found) };
+    found.extend(Kind::Session.key(&id, None, None, project.as_deref()).map(|key| (session, key)));
+    for (message, message_id) in below(connection, session, Kind::Message)? {
+        found.extend(Kind::Message.key(&message_id, None, Some(&id), None).map(|key| (message, key)));
+        for (part, part_id) in below(connection, message, Kind::Part)? {
+            found.extend(Kind::Part.key(&part_id, Some(&message_id), Some(&id), None).map(|key| (part, key)));
+        }
+    }
+    for kind in Kind::BESIDE {
+        if let Some(n) = number(connection, session, kind, "")? {
+            found.extend(kind.key("", None, Some(&id), None).map(|key| (n, key)));
+        }
+    }
+    Ok(found)
+}
+
+/// The numbers of the documents that a revision wrote, each once. A list that is damaged has none.
+pub(super) fn listed(column: ValueRef<'_>) -> Vec<i64> {
+    let mut numbers: Vec<i64> =
+        column.as_str().ok().and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+/// The last revision up to a moment that wrote each document of a session.
+fn last_written(
+    connection: &Connection,
+    session: i64,
+    (time, number): Moment,
+) -> rusqlite::Result<HashMap<i64, i64>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT n, documents FROM revision WHERE (session = ?1 OR n IN (SELECT revision FROM touched WHERE session = ?1)) \
+         AND (time, n) <= (?2, ?3) ORDER BY time, n",
+    )?;
+    let mut rows = statement.query((session, time, number))?;
+    let mut written = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let revision: i64 = row.get(0)?;
+        written.extend(listed(row.get_ref(1)?).into_iter().map(|n| (n, revision)));
+    }
+    Ok(written)
+}
+
 /// What was found in the order of ids, in the order of the conversation: by era first.
 fn in_order<T>(mut found: Vec<(i64, T)>) -> Vec<T> {
     // Sessions on both sides of the moment at which ids start over are rare.
@@ -794,6 +909,29 @@ fn quarantine(connection: &Connection, session: Option<&SessionId>) -> rusqlite:
         Ok(Quarantined { place, reason: Reason::Noted(reason), session })
     })?;
     rows.collect()
+}
+
+/// What could not be read because a home is damaged, with the path of the home.
+fn noted_damage(connection: &Connection) -> rusqlite::Result<Vec<(String, Quarantined)>> {
+    // The text that `Reason::Damaged` has; a store keeps reasons as text.
+    let mut statement = connection.prepare_cached(
+        "SELECT h.url, q.place, q.reason, q.session FROM quarantine q JOIN home h ON h.n = q.home \
+         WHERE q.reason LIKE 'the database is damaged there%' ORDER BY h.url, q.place",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let session = row.get::<_, Option<String>>(3)?.and_then(|session| SessionId::parse(&session).ok());
+        let quarantined = Quarantined { place: row.get(1)?, reason: Reason::Noted(row.get(2)?), session };
+        Ok((row.get(0)?, quarantined))
+    })?;
+    rows.collect()
+}
+
+impl Annals {
+    /// What of the homes could not be read when they were last looked at because they are damaged: the path of each home, and
+    /// the places in it.
+    pub fn noted_damage(&self) -> Result<Vec<(String, Quarantined)>, ReadError> {
+        self.read(noted_damage)
+    }
 }
 
 /// The index of documents leads to another document.

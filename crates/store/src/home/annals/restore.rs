@@ -32,6 +32,10 @@ pub struct RestoredBackup {
 /// the store open go on with what was restored. What was there is kept beside it, under a name that has the time `now`.
 pub fn restore_backup(backup: &Path, store: &Path, now: Millis) -> Result<RestoredBackup, BackupError> {
     let backup = backup.canonicalize().map_err(|error| BackupError::io(backup, error))?;
+    // A pipe would be waited for.
+    if !backup.is_file() {
+        return Err(BackupError::NotAStore { path: backup.display().to_string() });
+    }
     let parent = parent_of(store);
     platform::create_private_directory(&parent).map_err(|error| BackupError::io(&parent, error))?;
     // The log lies beside the file itself, not beside a link to it.
@@ -52,6 +56,7 @@ pub fn restore_backup(backup: &Path, store: &Path, now: Millis) -> Result<Restor
         connection.query_row(sql, [now], |row| row.get::<_, Option<String>>(0))
     });
     let time = time.map_err(copying)?.unwrap_or_else(|| now.to_string());
+    draft.verify_tables(&backup)?;
     let contents = draft.verify(&backup)?;
     let kept = unused(&store, &format!(".before-restore-{time}"));
     let kept = swap(&draft, &store, kept).map_err(|error| BackupError::io(&store, error))?;

@@ -6,17 +6,21 @@ use annals_core::id::{MessageId, Millis, PartId, SessionId};
 use annals_core::{Document, Key, stream};
 use rusqlite::{Connection, OptionalExtension};
 
+use super::clock;
 use super::codec::{self, Hash};
 use super::facts::{Facts, Prepared};
 use super::kind::Kind;
 use super::read::{latest, number};
 use super::synced::unsay;
+use crate::summary::SessionState;
 
 /// A revision that is being made.
 #[derive(Debug)]
 pub(crate) struct Revising<'c> {
     connection: &'c Connection,
     time: Millis,
+    /// What the clock says, if that is before the last revision.
+    behind: Option<Millis>,
     reason: String,
     home: Option<i64>,
     /// The operation it is part of.
@@ -88,7 +92,7 @@ impl<'c> Revising<'c> {
         reason: &str,
         home: Option<i64>,
     ) -> rusqlite::Result<Revising<'c>> {
-        // Time does not run backwards here, whatever the clock does.
+        // Times grow with numbers, whatever the clock does.
         let last: Option<Millis> = connection
             .prepare_cached("SELECT time FROM revision WHERE NOT learnt ORDER BY n DESC LIMIT 1")?
             .query_row([], |row| row.get(0))
@@ -97,6 +101,7 @@ impl<'c> Revising<'c> {
         Ok(Revising {
             connection,
             time,
+            behind: Some(now).filter(|now| *now < time),
             reason: reason.to_owned(),
             home,
             operation: None,
@@ -119,6 +124,7 @@ impl<'c> Revising<'c> {
         Revising {
             connection,
             time,
+            behind: None,
             reason: reason.to_owned(),
             home: Some(home),
             operation: None,
@@ -148,6 +154,9 @@ impl<'c> Revising<'c> {
             .execute((self.time, &self.reason, self.home, self.is_learnt, self.operation))?;
         let number = self.connection.last_insert_rowid();
         self.number = Some(number);
+        if let Some(clock) = self.behind {
+            clock::redate(self.connection, number, clock)?;
+        }
         Ok(number)
     }
 
@@ -215,6 +224,7 @@ impl<'c> Revising<'c> {
             Some(document) => {
                 let old = latest(self.connection, known.n)?;
                 old.is_some_and(|old| stream::continues(key, &old, document))
+                    && (!stream::is_unended_text(key, document) || self.is_answering(key, owner.n)?)
             }
             None => false,
         };
@@ -585,12 +595,24 @@ impl<'c> Revising<'c> {
             .exists((known.n, known.hash))
     }
 
+    /// Whether the answer with a number is still being written. Of one that is not known, nobody can say so.
+    fn is_answering(&mut self, part: &Key, message: i64) -> rusqlite::Result<bool> {
+        let session = self.session_of(part)?;
+        let state: Option<i64> = self
+            .connection
+            .prepare_cached("SELECT state FROM message WHERE session = ?1 AND n = ?2")?
+            .query_row((session, message), |row| row.get(0))
+            .optional()?;
+        Ok(state.is_some_and(|state| SessionState::from_number(state) == SessionState::Open))
+    }
+
     /// The latest state becomes one of the past.
     fn keep_past(&self, known: &State) -> rusqlite::Result<()> {
         self.connection
             .prepare_cached(
-                "INSERT OR REPLACE INTO past (document, since, project, converted, home, hash, form, size, data) \
-                 SELECT n, since, project, converted, home, ?2, form, size, data FROM document WHERE n = ?1",
+                "INSERT OR REPLACE INTO past (document, since, project, converted, home, hash, form, size, data, written) \
+                 SELECT n, since, project, converted, home, ?2, form, size, data, \
+                 CASE WHEN revision > since THEN revision END FROM document WHERE n = ?1",
             )?
             .execute((known.n, known.hash.map(|hash| hash.bound(known.n, known.since, known.project.as_deref()))))
             .map(drop)

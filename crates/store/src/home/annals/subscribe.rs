@@ -7,8 +7,7 @@ use annals_core::Key;
 
 use super::Annals;
 use super::file::head;
-use super::past::listed;
-use super::read::placed;
+use super::read::{listed, placed};
 use crate::history::{History, Revision};
 use crate::home::ReadError;
 

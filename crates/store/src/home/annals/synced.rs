@@ -11,8 +11,7 @@ use super::codec::{self, Hash};
 use super::derived;
 use super::facts::Prepared;
 use super::kind::Kind;
-use super::past::documents_of;
-use super::read::{below, latest, number};
+use super::read::{below, documents_of, latest, number};
 use super::revise::{Put, Revising, State, note_said, state};
 use super::text_index::entry::Entry;
 use crate::figures::Figures;
@@ -436,6 +435,14 @@ pub(crate) fn next_turn(connection: &Connection) -> rusqlite::Result<i64> {
             "INSERT INTO meta (name, value) VALUES ('turn', 1) ON CONFLICT DO UPDATE SET value = value + 1 RETURNING value",
         )?
         .query_row([], |row| row.get(0))
+}
+
+/// Notes that a session was looked at just now, for those who look at it at the same time.
+pub(crate) fn note_turn(connection: &Connection, session: i64, home: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE origin SET turn = ?3 WHERE session = ?1 AND home = ?2")?
+        .execute((session, home, next_turn(connection)?))
+        .map(drop)
 }
 
 /// Moves the cursor of a session: what was found is in the same transaction.

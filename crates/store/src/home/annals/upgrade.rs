@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::OpenAnnalsError;
 use super::backup::{BackupError, Draft};
+use super::derived::rederive_states;
 use super::file::{BeginError, StoreFile};
 use super::restore::unused;
 
@@ -55,6 +56,8 @@ fn run(connection: &Connection, steps: &[&str], latest: i64) -> rusqlite::Result
     for step in steps {
         connection.execute_batch(step)?;
     }
+    // Since schema 4 an answer that ended with tool calls is not the end of a turn.
+    rederive_states(connection)?;
     connection.execute("UPDATE meta SET value = ?1 WHERE name = 'schema'", [latest]).map(drop)
 }
 
@@ -145,39 +148,7 @@ mod tests {
     }
 
     /// What makes a store of version 1 out of one of this version.
-    const BACK_TO_1: &str = "
-        DROP TABLE operation_piece;
-        DROP TABLE operation_step;
-        DROP TABLE operation_session;
-        DROP TABLE operation;
-        ALTER TABLE revision DROP COLUMN clock;
-        ALTER TABLE revision DROP COLUMN operation;
-        ALTER TABLE past DROP COLUMN written;
-        ALTER TABLE source DROP COLUMN kept;
-        ALTER TABLE home DROP COLUMN own;
-        ALTER TABLE home DROP COLUMN identity;
-        ALTER TABLE home DROP COLUMN complete;
-        ALTER TABLE origin DROP COLUMN turn;
-        ALTER TABLE revision DROP COLUMN documents;
-        CREATE INDEX document_revision ON document (revision);
-        ALTER TABLE touched RENAME TO touched_2;
-        CREATE TABLE touched (
-          session  INTEGER NOT NULL,
-          revision INTEGER NOT NULL REFERENCES revision (n),
-          written  INTEGER NOT NULL,
-          deleted  INTEGER NOT NULL,
-          PRIMARY KEY (session, revision)
-        ) WITHOUT ROWID;
-        CREATE INDEX touched_revision ON touched (revision);
-        INSERT INTO touched SELECT session, n, written, deleted FROM revision WHERE session NOTNULL
-          UNION ALL SELECT session, revision, written, deleted FROM touched_2;
-        DROP TABLE touched_2;
-        ALTER TABLE revision DROP COLUMN session;
-        ALTER TABLE revision DROP COLUMN written;
-        ALTER TABLE revision DROP COLUMN deleted;
-        ALTER TABLE call DROP COLUMN message;
-        DROP INDEX document_converted;
-        UPDATE meta SET value = 1 WHERE name IN ('schema', 'reader')";
+    const BACK_TO_1: &str = include_str!("../../../tests/back-to-1.sql");
 
     #[test]
     fn a_store_of_version_1_says_the_same_of_every_revision() {
@@ -211,6 +182,37 @@ mod tests {
         assert!(store.check(0, &|| {}).unwrap().is_empty());
         commit(&store, "b").unwrap();
         assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-4"]);
+    }
+
+    /// A store of before schema 4 took an answer that ended with tool calls for the end of a turn.
+    #[test]
+    fn states_of_sessions_are_told_by_the_new_rule() {
+        use annals_core::id::{MessageId, SessionId};
+
+        use crate::query::SessionQuery;
+        use crate::summary::{SessionState, summarize};
+
+        let (_directory, path) = store();
+        let session = SessionId::parse("ses_1").unwrap();
+        let document = |text: &str| Document::parse(text.into()).unwrap();
+        let mut turn = Transaction::new("a turn");
+        turn.insert(Key::Session(ProjectId::global(), session.clone()), document(r#"{"title":"x"}"#));
+        turn.insert(
+            Key::Message(session, MessageId::parse("msg_1").unwrap()),
+            document(r#"{"role":"assistant","finish":"tool-calls","time":{"created":1,"completed":2}}"#),
+        );
+        let opened = Annals::open(&path).unwrap();
+        opened.commit(turn).unwrap();
+        drop(opened);
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        connection.execute_batch("UPDATE message SET state = 1; UPDATE session SET state = 1").unwrap();
+        super::rederive_states(&connection).unwrap();
+        drop(connection);
+        let opened = Annals::open(&path).unwrap();
+        let records = opened.sessions(&SessionQuery::default()).unwrap().value;
+        let summaries = summarize(&opened, &records, &|| {}).unwrap().value;
+        assert_eq!(summaries[0].state, SessionState::Open);
+        assert_eq!(opened.check(10, &|| {}).unwrap().len(), 0);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use annals_core::{Key, Stored};
 use rusqlite::Connection;
 
 use super::OpencodeDb;
-use crate::check::{Problem, ProblemKind, check_sessions, plural, unreadable};
+use crate::check::{Problem, ProblemKind, arranged, check_sessions, plural, unreadable};
 use crate::home::{Read, ReadError, SessionRecord, Want};
 use crate::sqlite::is_damage;
 
@@ -40,8 +40,7 @@ impl OpencodeDb {
         let (damage, dangling) = file.map_err(|error| self.read_error(&error))?;
         problems.extend(damage);
         problems.extend(dangling);
-        problems.sort_by(|a, b| (a.kind, &a.place).cmp(&(b.kind, &b.place)));
-        Ok(problems)
+        Ok(arranged(problems))
     }
 
     /// Documents for which the server of OpenCode 1.18 refuses a whole session.
@@ -56,7 +55,13 @@ impl OpencodeDb {
                 Completed::Unservable(why) => why,
             };
             let id = Some(record.id.to_string());
-            problems.push(Problem { kind: ProblemKind::Unservable, place: stored.place.clone(), id, detail });
+            problems.push(Problem {
+                session: None,
+                kind: ProblemKind::Unservable,
+                place: stored.place.clone(),
+                id,
+                detail,
+            });
         };
         self.messages(record, Want::Parts, &mut |message| {
             if !message.converted {
@@ -87,7 +92,7 @@ fn column_problem(record: &SessionRecord) -> Option<Problem> {
         _ => return None,
     };
     let (place, id) = (record.stored.place.clone(), Some(record.id.to_string()));
-    Some(Problem { kind: ProblemKind::BadColumn, place, id, detail })
+    Some(Problem { session: None, kind: ProblemKind::BadColumn, place, id, detail })
 }
 
 /// A project whose columns make OpenCode fail in it.
@@ -103,7 +108,7 @@ fn project_problem(stored: &Stored) -> Option<Problem> {
         _ => return None,
     };
     let id = stored.key.project().map(ToString::to_string);
-    Some(Problem { kind: ProblemKind::BadColumn, place: stored.place.clone(), id, detail })
+    Some(Problem { session: None, kind: ProblemKind::BadColumn, place: stored.place.clone(), id, detail })
 }
 
 fn is_absolute(path: &str) -> bool {
@@ -113,6 +118,7 @@ fn is_absolute(path: &str) -> bool {
 /// What SQLite finds wrong with the file.
 fn damage(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
     let problem = |detail: String| Problem {
+        session: None,
         kind: ProblemKind::Damaged,
         place: "the database file".to_owned(),
         id: None,
@@ -141,6 +147,7 @@ fn dangling(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
         }
     }
     let problems = counts.into_iter().map(|((table, parent), n)| Problem {
+        session: None,
         kind: ProblemKind::DanglingRow,
         place: table,
         id: None,

@@ -18,6 +18,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, ToSql, ffi};
 use super::OpencodeDb;
 use super::column::{self, Column, values_of};
 use super::diff_file::{self, DiffFile};
+use super::pieces::{Scope, differences};
 use super::read::{document, place_of};
 use super::schema::{self, Schema};
 use crate::home::{CommitError, Completion, ConflictKind, Native, Read, Receipt, Write};
@@ -90,7 +91,7 @@ fn order_of(change: &Change) -> (bool, i8) {
 impl OpencodeDb {
     /// Finishes a transaction that has begun.
     fn commit_on(&self, connection: &Connection, changes: &[Change]) -> Result<Receipt, CommitError> {
-        let applied = self.apply(connection, changes).and_then(|receipt| {
+        let applied = self.apply_noted(connection, changes).and_then(|receipt| {
             connection.execute_batch("COMMIT").map_err(|error| self.failed(&error))?;
             Ok(receipt)
         });
@@ -107,6 +108,23 @@ impl OpencodeDb {
                     .map_err(|source| CommitError::Unfinished { path: path.display().to_string(), source })?;
             }
         }
+        Ok(receipt)
+    }
+
+    /// Makes changes. When all of them are made and none is committed, they are noted.
+    fn apply_noted(&self, connection: &Connection, changes: &[Change]) -> Result<Receipt, CommitError> {
+        let Some(noter) = &self.noter else { return self.apply(connection, changes) };
+        let failed = |error: rusqlite::Error| self.failed(&error);
+        let scope = Scope::of(self, changes);
+        let before = scope.rows(connection).map_err(failed)?;
+        let mut files = scope.files();
+        let receipt = self.apply(connection, changes)?;
+        let after = scope.rows(connection).map_err(failed)?;
+        for (file, change) in files.iter_mut().zip(scope.diffs.iter()) {
+            file.after = change.document.as_ref().map(|document| document.bytes().to_vec());
+        }
+        files.retain(|file| file.before != file.after);
+        noter.note(&differences(before, after).into_iter().chain(files).collect::<Vec<_>>())?;
         Ok(receipt)
     }
 
@@ -155,7 +173,7 @@ impl OpencodeDb {
     }
 
     /// What an error of SQLite means for a commit. Nothing was changed.
-    fn failed(&self, error: &rusqlite::Error) -> CommitError {
+    pub(super) fn failed(&self, error: &rusqlite::Error) -> CommitError {
         let path = self.path.display().to_string();
         let source = |kind: io::ErrorKind| io::Error::new(kind, error.to_string());
         match sqlite::code(error) {

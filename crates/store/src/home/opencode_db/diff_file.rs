@@ -64,10 +64,16 @@ pub(super) fn stage(files: &[DiffFile<'_>]) -> Result<Vec<Staged>, (PathBuf, io:
     let Some(directory) = files.first().and_then(|file| file.path.parent()) else { return Ok(Vec::new()) };
     fs::create_dir_all(directory).map_err(|error| (directory.to_owned(), error))?;
     let stage_one = |file: &DiffFile<'_>| {
-        let mut draft = tempfile::Builder::new().prefix(".annals-").tempfile_in(directory)?;
-        draft.write_all(file.bytes)?;
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".annals-");
+        // As OpenCode makes it: by the umask.
         #[cfg(unix)]
-        draft.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let mut draft = builder.tempfile_in(directory)?;
+        draft.write_all(file.bytes)?;
+        if let Some(replaced) = file.path.symlink_metadata().ok().filter(fs::Metadata::is_file) {
+            draft.as_file().set_permissions(replaced.permissions())?;
+        }
         draft.as_file().sync_all()?;
         Ok(Staged { draft, path: file.path.clone() })
     };

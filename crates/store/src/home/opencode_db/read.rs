@@ -172,24 +172,26 @@ impl Read for OpencodeDb {
     }
 
     fn extent(&self) -> Result<Extent, ReadError> {
-        let count = |connection: &Connection, table: &str| -> rusqlite::Result<usize> {
+        let mut is_damaged = false;
+        let mut count = |table: &str| -> Result<usize, ReadError> {
             if !self.schema.has(table) {
                 return Ok(0);
             }
-            match connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)) {
-                // Whoever wants to know how much there is gets told about damage by everything else.
-                Err(error) if is_damage(&error) => Ok(0),
-                counted => counted,
+            let sql = format!("SELECT count(*) FROM {table}");
+            match self.read(|connection| connection.query_row(&sql, [], |row| row.get(0))) {
+                // Then only those rows count that can be reached.
+                Err(error) if is_damage(&error) => {
+                    is_damaged = true;
+                    Ok(self.scan(table, "1", None, &|_| Ok(()))?.value.len())
+                }
+                counted => counted.map_err(|error| self.read_error(&error)),
             }
         };
-        let read = self.read(|connection| {
-            let second = count(connection, "session_message")?;
-            Ok((count(connection, "message")? + second, count(connection, "part")?))
-        });
-        let (messages, parts) = read.map_err(|error| self.read_error(&error))?;
+        let messages = count("message")? + count("session_message")?;
+        let parts = count("part")?;
         let size = |path: &std::path::Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
         let bytes = size(&self.path) + size(&sqlite::log_of(&self.path));
-        Ok(Extent { messages, parts, bytes })
+        Ok(Extent { messages, parts, bytes, is_damaged })
     }
 
     fn data_directory(&self, session: &SessionRecord) -> Option<PathBuf> {

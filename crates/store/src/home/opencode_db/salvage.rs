@@ -12,7 +12,7 @@ use super::column::{self, Column};
 use super::read::{
     Cell, Position, add_part, array, message_record, names, object, place_of, sort_parts, text_of,
 };
-use crate::home::{Found, MessageRecord, Quarantined, ReadError, Reason, SessionRecord, Want};
+use crate::home::{DamagedRows, Found, MessageRecord, Quarantined, ReadError, Reason, SessionRecord, Want};
 use crate::sqlite::is_damage;
 
 /// So many rows are read in one transaction.
@@ -220,11 +220,7 @@ fn salvage<T>(
         }
     }
     let quarantined = damaged.into_iter().map(|((from, to), what)| Quarantined {
-        place: if from == to {
-            format!("{}, row {from}", scan.table)
-        } else {
-            format!("{}, rows {from} to {to}", scan.table)
-        },
+        place: DamagedRows { table: scan.table.to_owned(), first: from, last: to }.to_string(),
         reason: Reason::Damaged(what),
         session: None,
     });

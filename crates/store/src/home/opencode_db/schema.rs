@@ -109,6 +109,11 @@ impl Schema {
         Ok(schema)
     }
 
+    /// The names of all tables.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &str> {
+        self.tables.keys().map(String::as_str)
+    }
+
     pub(super) fn has(&self, table: &str) -> bool {
         self.tables.contains_key(table)
     }

@@ -10,7 +10,7 @@ use super::journal::{self, Journal};
 use super::layout::{Layout, flat_path, stem};
 use super::read::{documents, list_sessions, read_document};
 use super::{OpencodeDir, Tree};
-use crate::check::{Problem, ProblemKind, check_sessions, plural, unreadable};
+use crate::check::{Problem, ProblemKind, arranged, check_sessions, plural, unreadable};
 use crate::home::{Read, ReadError};
 use crate::query::SessionQuery;
 
@@ -22,21 +22,22 @@ impl OpencodeDir {
     ) -> Result<Vec<Problem>, ReadError> {
         let (known, mut problems) = check_sessions(self, now, progress, &|_| Ok(Vec::new()))?;
         if let Some(tree) = self.flat_tree() {
-            self.check_tree(&tree, &known, &mut problems)?;
+            self.check_tree(&tree, &known, &mut problems);
         }
-        problems.sort_by(|a, b| (a.kind, &a.place).cmp(&(b.kind, &b.place)));
-        Ok(problems)
+        Ok(arranged(problems))
     }
 
-    /// What belongs to no session, or should not be there at all.
-    fn check_tree(
-        &self,
-        tree: &Tree<'_>,
-        known: &HashSet<SessionId>,
-        problems: &mut Vec<Problem>,
-    ) -> Result<(), ReadError> {
+    /// What belongs to no session, or should not be there at all. A directory that cannot be listed is a problem itself.
+    fn check_tree(&self, tree: &Tree<'_>, known: &HashSet<SessionId>, problems: &mut Vec<Problem>) {
+        let mut unlisted = Vec::new();
         let mut add = |kind, path: &str, id: Option<&str>, detail: String| {
-            problems.push(Problem { kind, place: tree.place(path), id: id.map(str::to_owned), detail });
+            problems.push(Problem {
+                session: None,
+                kind,
+                place: tree.place(path),
+                id: id.map(str::to_owned),
+                detail,
+            });
         };
         if let Some(root) = self.flat()
             && let Err(error) = Journal::read(&root.files)
@@ -46,15 +47,21 @@ impl OpencodeDir {
             let detail = format!("{} changes wait to be finished", tree.view.overlay.len());
             add(ProblemKind::UnfinishedTransaction, journal::JOURNAL, None, detail);
         }
-        let projects: HashSet<String> =
-            documents(tree, "project")?.into_iter().map(|(name, _)| name).collect();
+        let projects = documents(tree, "project");
+        let projects =
+            projects.map(|listed| listed.into_iter().map(|(name, _)| name).collect::<HashSet<_>>());
         let mut owners: HashMap<SessionId, Vec<ProjectId>> = HashMap::new();
-        for located in list_sessions(tree, &SessionQuery::default(), &mut Vec::new())? {
+        // What cannot be listed of it was found with the sessions.
+        let located = list_sessions(tree, &SessionQuery::default(), &mut Vec::new()).unwrap_or_default();
+        for located in located {
             owners.entry(located.session).or_default().push(located.project);
         }
         let mut missing: HashMap<&ProjectId, usize> = HashMap::new();
         for (session, projects_of) in &owners {
-            for project in projects_of.iter().filter(|project| !projects.contains(project.as_str())) {
+            let is_missing = |project: &&ProjectId| {
+                projects.as_ref().is_ok_and(|projects| !projects.contains(project.as_str()))
+            };
+            for project in projects_of.iter().filter(is_missing) {
                 *missing.entry(project).or_default() += 1;
             }
             if projects_of.len() > 1 {
@@ -72,7 +79,13 @@ impl OpencodeDir {
         for entry in tree.view.list("message").unwrap_or_default() {
             let session = SessionId::parse(&entry.name).ok();
             let path = format!("message/{}", entry.name);
-            let n_messages = documents(tree, &path).map_or(0, |listed| listed.len());
+            let n_messages = match documents(tree, &path) {
+                Ok(listed) => listed.len(),
+                Err(problem) => {
+                    unlisted.push(problem.of_session(session.as_ref()));
+                    continue;
+                }
+            };
             if session.is_none_or(|session| !known.contains(&session)) && n_messages > 0 {
                 let detail = format!("{} of a session that does not exist", plural(n_messages, "message"));
                 add(ProblemKind::OrphanMessages, &path, Some(&entry.name), detail);
@@ -104,16 +117,22 @@ impl OpencodeDir {
                 }
             }
         }
-        for quarantined in self.projects()?.quarantined {
-            problems.push(unreadable(quarantined));
+        match self.projects() {
+            Ok(projects) => problems.extend(projects.quarantined.into_iter().map(unreadable)),
+            Err(error) => problems.push(Problem::of_error(&tree.place("project"), &error)),
         }
-        for orphans in self.orphan_parts()?.into_iter().filter(|orphans| orphans.n_parts > 0) {
+        let orphans = self.orphan_parts();
+        for orphans in orphans.found.into_iter().filter(|orphans| orphans.n_parts > 0) {
             let of =
                 orphans.session.as_ref().map(|session| format!(" of session {session}")).unwrap_or_default();
-            let detail = format!("{} of a message{of} that does not exist", plural(orphans.n_parts, "part"));
-            let id = Some(orphans.message.to_string());
-            problems.push(Problem { kind: ProblemKind::OrphanParts, place: orphans.place, id, detail });
+            problems.push(Problem {
+                kind: ProblemKind::OrphanParts,
+                place: orphans.place,
+                id: Some(orphans.message.to_string()),
+                session: orphans.session,
+                detail: format!("{} of a message{of} that does not exist", plural(orphans.n_parts, "part")),
+            });
         }
-        Ok(())
+        problems.extend(unlisted.into_iter().chain(orphans.unlisted).map(unreadable));
     }
 }

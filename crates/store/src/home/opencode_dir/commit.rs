@@ -25,7 +25,7 @@ use crate::project::IdentityRule;
 use crate::{parallel, platform};
 
 /// How long a commit waits for another one.
-const LOCK_PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Write for OpencodeDir {
     fn commit(&self, transaction: Transaction) -> Result<Receipt, CommitError> {
@@ -45,13 +45,14 @@ impl Write for OpencodeDir {
         }
         let committer = Committer { files: &root.files };
         let _lock = committer.lock(LOCK_PATIENCE)?;
-        committer.recover().map_err(|source| committer.failed(journal::JOURNAL, source))?;
+        committer.recover_or_fail()?;
         self.refuse_read_only(&changes)?;
-        let found = committer.check(&root.prefix, &changes)?;
-        match &changes[..] {
-            [change] => committer.commit_one(change)?,
-            changes => committer.commit_all(reason, changes, found)?,
+        committer.check(&root.prefix, &changes)?;
+        if let Some(note) = &self.noter {
+            note.note(&self.pieces(root, &changes)?)?;
         }
+        let edits: Vec<Edit<'_>> = changes.iter().map(Edit::of).collect();
+        committer.commit(&reason, &edits)?;
         for change in &changes {
             if let Change { key: Key::Session(_, session), document: None, .. } = change
                 && locate(&root.tree(), session).is_ok_and(|left| left.is_empty())
@@ -152,12 +153,41 @@ fn order_of(change: &Change) -> (bool, i8) {
     }
 }
 
-struct Committer<'h> {
-    files: &'h Files,
+/// A file that is to be written or removed.
+#[derive(Debug)]
+pub(super) struct Edit<'e> {
+    pub(super) path: String,
+    pub(super) bytes: Option<&'e [u8]>,
+}
+
+impl<'e> Edit<'e> {
+    fn of(change: &'e Change) -> Edit<'e> {
+        let bytes = change.document.as_ref().map(Document::bytes);
+        Edit { path: flat_path(&change.key), bytes }
+    }
+
+    /// As [`order_of`] has it, told by the path.
+    pub(super) fn order(&self) -> (bool, i8) {
+        let level = match self.path.split('/').next() {
+            Some("project") => 0,
+            Some("part") => 2,
+            Some("message") => 3,
+            Some("session") => 4,
+            _ => 1,
+        };
+        match self.bytes {
+            Some(_) => (false, level),
+            None => (true, -level),
+        }
+    }
+}
+
+pub(super) struct Committer<'h> {
+    pub(super) files: &'h Files,
 }
 
 /// The lock of a home, released when dropped.
-struct Lock {
+pub(super) struct Lock {
     _file: std::fs::File,
 }
 
@@ -176,17 +206,20 @@ impl Committer<'_> {
     }
 
     /// Takes the lock that all annals processes respect.
-    fn lock(&self, patience: Duration) -> Result<Lock, CommitError> {
+    pub(super) fn lock(&self, patience: Duration) -> Result<Lock, CommitError> {
         let failed = |source| self.failed(journal::LOCK, source);
-        match self.files.dir.create_dir(journal::DIRECTORY) {
+        match platform::create_own_dir(&self.files.dir, journal::DIRECTORY) {
             // A journal nobody finds after a power cut would be worth nothing.
             Ok(()) => platform::sync_dir(&self.files.dir, ".").map_err(failed)?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(self.failed(journal::DIRECTORY, error)),
         }
-        let mut options = cap_std::fs::OpenOptions::new();
-        options.read(true).write(true).create(true);
+        let mut options = platform::own_options();
+        options.create(true);
         let file = self.files.dir.open_with(journal::LOCK, &options).map_err(failed)?.into_std();
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file")));
+        }
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_micros(200);
         loop {
@@ -204,8 +237,22 @@ impl Committer<'_> {
         }
     }
 
-    /// Checks what the transaction expects, and tells the hash of each document it found.
-    fn check(&self, prefix: &str, changes: &[Change]) -> Result<Vec<Option<ContentHash>>, CommitError> {
+    /// Finishes what an earlier process left.
+    pub(super) fn recover_or_fail(&self) -> Result<(), CommitError> {
+        self.recover().map_err(|source| self.failed(journal::JOURNAL, source))
+    }
+
+    /// Makes changes that were checked, all or none.
+    pub(super) fn commit(&self, reason: &str, edits: &[Edit<'_>]) -> Result<(), CommitError> {
+        match edits {
+            [] => Ok(()),
+            [edit] => self.commit_one(edit),
+            edits => self.commit_all(reason, edits),
+        }
+    }
+
+    /// Checks what the transaction expects.
+    fn check(&self, prefix: &str, changes: &[Change]) -> Result<(), CommitError> {
         let check_one = |change: &Change| {
             let path = flat_path(&change.key);
             let unusable = |what: String| CommitError::Failed {
@@ -221,8 +268,8 @@ impl Committer<'_> {
                 Err(reason) => return Err(unusable(reason.to_string())),
             };
             let what = match (&change.expected, &current) {
-                (Expected::Anything, _) | (Expected::Absent, None) => return Ok(current),
-                (Expected::Unchanged(read), Some(current)) if read == current => return Ok(Some(*current)),
+                (Expected::Anything, _) | (Expected::Absent, None) => return Ok(()),
+                (Expected::Unchanged(read), Some(current)) if read == current => return Ok(()),
                 (Expected::Absent, Some(_)) => ConflictKind::Exists,
                 (Expected::Unchanged(_), None) => ConflictKind::Gone,
                 (Expected::Unchanged(_), Some(_)) => ConflictKind::Changed,
@@ -233,18 +280,18 @@ impl Committer<'_> {
                 what,
             })
         };
-        changes.iter().map(check_one).collect()
+        changes.iter().try_for_each(check_one)
     }
 
     /// One change: staged beside the journal and renamed, or unlinked. Either is atomic.
-    fn commit_one(&self, change: &Change) -> Result<(), CommitError> {
-        let path = flat_path(&change.key);
+    fn commit_one(&self, edit: &Edit<'_>) -> Result<(), CommitError> {
+        let path = edit.path.clone();
         let failed = |source| self.failed(&path, source);
-        match &change.document {
-            Some(document) => {
+        match edit.bytes {
+            Some(bytes) => {
                 self.make_parent(&path).and_then(|made| self.sync_holders(&made)).map_err(failed)?;
                 let staged = journal::stage_directory(&transaction_id());
-                let written = self.stage(&staged, &path, document.bytes());
+                let written = self.stage(&staged, &path, bytes);
                 if let Err(source) =
                     written.and_then(|()| self.files.dir.rename(&staged, &self.files.dir, &path))
                 {
@@ -257,22 +304,22 @@ impl Committer<'_> {
         self.tidy_and_sync(vec![path.clone()]).map_err(|source| self.unfinished(&path, source))
     }
 
-    fn commit_all(
-        &self,
-        reason: String,
-        changes: &[Change],
-        found: Vec<Option<ContentHash>>,
-    ) -> Result<(), CommitError> {
-        let steps = changes.iter().zip(found).enumerate().map(|(n, (change, was))| Step {
-            path: flat_path(&change.key),
-            staged: change.document.as_ref().map(|_| n.to_string()),
-            was: was.map(|hash| hash.to_string()),
-            becomes: change.document.as_ref().map(|document| document.hash().to_string()),
-        });
-        let steps = steps.collect();
-        let journal = Journal { version: Journal::VERSION, transaction: transaction_id(), reason, steps };
+    fn commit_all(&self, reason: &str, edits: &[Edit<'_>]) -> Result<(), CommitError> {
+        let mut steps = Vec::with_capacity(edits.len());
+        for (n, edit) in edits.iter().enumerate() {
+            // What cannot be read is not as it was found either.
+            let was = self.files.bytes(&edit.path).unwrap_or(None);
+            steps.push(Step {
+                path: edit.path.clone(),
+                staged: edit.bytes.map(|_| n.to_string()),
+                was: was.map(|bytes| ContentHash::of(&bytes).to_string()),
+                becomes: edit.bytes.map(|bytes| ContentHash::of(bytes).to_string()),
+            });
+        }
+        let (version, transaction) = (Journal::VERSION, transaction_id());
+        let journal = Journal { version, transaction, reason: reason.to_owned(), steps };
         let mut made = Vec::new();
-        if let Err((path, source)) = self.decide(&journal, changes, &mut made) {
+        if let Err((path, source)) = self.decide(&journal, edits, &mut made) {
             let _ = self.files.dir.remove_dir_all(journal.stage());
             // The innermost first; one that OpenCode has put something into meanwhile stays.
             for directory in made.iter().rev() {
@@ -288,7 +335,7 @@ impl Committer<'_> {
     fn decide(
         &self,
         journal: &Journal,
-        changes: &[Change],
+        edits: &[Edit<'_>],
         made: &mut Vec<String>,
     ) -> Result<(), (String, io::Error)> {
         let stage = journal.stage();
@@ -297,7 +344,7 @@ impl Committer<'_> {
             let path = path.to_owned();
             move |error: io::Error| (path, error)
         };
-        dir.create_dir(&stage).map_err(at(&stage))?;
+        platform::create_own_dir(dir, &stage).map_err(at(&stage))?;
         // Directories are made before the decision, since making one can fail on a full disk. OpenCode does not mind
         // empty ones.
         for step in journal.steps.iter().filter(|step| step.staged.is_some()) {
@@ -306,17 +353,14 @@ impl Committer<'_> {
         // A file moved into a directory that a power cut takes away would go with it.
         self.sync_holders(made).map_err(at(&stage))?;
         // Syncing one file waits for the disk; syncing several at once lets the file system do it in one go.
-        let stage_one = |(step, change): (&Step, &Change)| match (journal.staged_path(step), &change.document)
-        {
-            (Some(staged), Some(document)) => {
-                self.stage(&staged, &step.path, document.bytes()).map_err(at(&step.path))
-            }
+        let stage_one = |(step, edit): (&Step, &Edit<'_>)| match (journal.staged_path(step), edit.bytes) {
+            (Some(staged), Some(bytes)) => self.stage(&staged, &step.path, bytes).map_err(at(&step.path)),
             _ => Ok(()),
         };
-        parallel::wait(|| journal.steps.par_iter().zip(changes).try_for_each(stage_one))?;
+        parallel::wait(|| journal.steps.par_iter().zip(edits).try_for_each(stage_one))?;
         let draft = format!("{stage}/journal");
         let text = serde_json::to_vec_pretty(journal).map_err(|error| (draft.clone(), error.into()))?;
-        self.stage(&draft, journal::JOURNAL, &text).map_err(at(&draft))?;
+        self.stage_journal(&draft, &text).map_err(at(&draft))?;
         platform::sync_dir(dir, &stage).map_err(at(&stage))?;
         dir.rename(&draft, dir, journal::JOURNAL).map_err(at(&draft))?;
         platform::sync_dir(dir, journal::DIRECTORY).map_err(|error| {
@@ -399,6 +443,13 @@ impl Committer<'_> {
         let mut file = self.files.dir.open_with(staged, &platform::create_options())?;
         file.write_all(bytes)?;
         platform::keep_permissions(&self.files.dir, target, &file)?;
+        file.sync_all()
+    }
+
+    /// Writes and syncs a journal. Nobody but its owner reads it: it names sessions, and the reason of the change.
+    fn stage_journal(&self, staged: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut file = self.files.dir.open_with(staged, platform::own_options().create_new(true))?;
+        file.write_all(bytes)?;
         file.sync_all()
     }
 

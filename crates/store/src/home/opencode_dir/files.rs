@@ -77,7 +77,7 @@ impl Files {
 
     /// The bytes of a file. `None` if there is none.
     pub(super) fn bytes(&self, path: &str) -> Result<Option<Vec<u8>>, Reason> {
-        match self.dir.open_with(path, &platform::read_options()) {
+        match platform::again(|| self.dir.open_with(path, &platform::read_options())) {
             Ok(file) => Files::contents(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(refusal(&error)),
@@ -95,7 +95,7 @@ impl Files {
             static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; 16 << 10].into());
         }
         let (first, beginning) = BUFFER.with_borrow_mut(|buffer| {
-            let first = file.read(buffer);
+            let first = platform::again(|| file.read(buffer));
             let n = first.as_ref().copied().unwrap_or(0);
             (first.map(|n| n < buffer.len()), buffer[..n].to_vec())
         });

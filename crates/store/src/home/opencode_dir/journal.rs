@@ -53,13 +53,14 @@ impl Journal {
     /// The journal of a home, if a transaction is decided and not done. One that cannot be understood is an error:
     /// guessing would mean to make half a change.
     pub(super) fn read(files: &Files) -> io::Result<Option<Journal>> {
-        let bytes = match files.dir.read(JOURNAL) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
         let invalid = |what: String| {
             io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", files.absolute(JOURNAL)))
+        };
+        // A pipe of this name would otherwise be waited for.
+        let bytes = match files.bytes(JOURNAL) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(None),
+            Err(reason) => return Err(invalid(reason.to_string())),
         };
         let journal: Journal = serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
         if journal.version != Journal::VERSION {

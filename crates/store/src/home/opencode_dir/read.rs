@@ -164,16 +164,18 @@ impl Read for OpencodeDir {
         let mut keys: Vec<Key> =
             locate(&tree, id)?.into_iter().map(|located| Key::Session(located.project, id.clone())).collect();
         let mut messages = HashSet::new();
-        for (name, _) in documents(&tree, &tree.layout.messages(id))? {
+        let of = |problem: Quarantined| problem.of(id);
+        for (name, _) in documents(&tree, &tree.layout.messages(id)).map_err(of)? {
             if let Ok(message) = MessageId::parse(&name) {
                 keys.push(Key::Message(id.clone(), message.clone()));
                 messages.insert(message);
             }
         }
-        let orphans = self.orphan_parts()?.into_iter().filter(|orphans| orphans.session.as_ref() == Some(id));
+        let orphans = self.orphan_parts().found.into_iter();
+        let orphans = orphans.filter(|orphans| orphans.session.as_ref() == Some(id));
         messages.extend(orphans.map(|orphans| orphans.message));
         for message in messages {
-            for (name, _) in documents(&tree, &tree.layout.parts(id, &message))? {
+            for (name, _) in documents(&tree, &tree.layout.parts(id, &message)).map_err(of)? {
                 if let Ok(part) = PartId::parse(&name) {
                     keys.push(Key::Part(id.clone(), message.clone(), part));
                 }
@@ -283,31 +285,70 @@ pub(super) struct OrphanParts {
     pub(super) n_parts: usize,
 }
 
+/// What is known of parts without a message.
+#[derive(Debug, Default)]
+pub(super) struct Orphans {
+    pub(super) found: Vec<OrphanParts>,
+    /// Directories of messages or parts that could not be listed.
+    pub(super) unlisted: Vec<Quarantined>,
+}
+
 impl OpencodeDir {
     /// Directories of parts whose message is gone: OpenCode's undo leaves them.
-    pub(super) fn orphan_parts(&self) -> Result<Vec<OrphanParts>, ReadError> {
-        let Some(tree) = self.flat_tree() else { return Ok(Vec::new()) };
+    pub(super) fn orphan_parts(&self) -> Orphans {
+        let mut orphans = Orphans::default();
+        let Some(tree) = self.flat_tree() else { return orphans };
         let mut messages = HashSet::new();
-        for session in entries(&tree, "message")? {
-            // What cannot be listed may hold any message, so nothing can be called an orphan for sure.
-            let listed = documents(&tree, &format!("message/{}", session.name))?;
-            messages.extend(listed.into_iter().map(|(name, _)| name));
+        // A session whose messages cannot be listed may have any message, so none of its parts is an orphan for sure.
+        let mut unlisted: HashSet<SessionId> = HashSet::new();
+        let sessions = match entries(&tree, "message") {
+            Ok(sessions) => sessions,
+            Err(problem) => {
+                orphans.unlisted.push(problem);
+                return orphans;
+            }
+        };
+        for entry in sessions {
+            let session = SessionId::parse(&entry.name).ok();
+            match documents(&tree, &format!("message/{}", entry.name)) {
+                Ok(listed) => messages.extend(listed.into_iter().map(|(name, _)| name)),
+                Err(problem) => {
+                    orphans.unlisted.push(problem.of_session(session.as_ref()));
+                    unlisted.extend(session);
+                }
+            }
         }
-        let mut orphans = Vec::new();
-        for entry in entries(&tree, "part")? {
+        let listed = entries(&tree, "part").unwrap_or_else(|problem| {
+            orphans.unlisted.push(problem);
+            Vec::new()
+        });
+        for entry in listed {
             let Ok(message) = MessageId::parse(&entry.name) else { continue };
-            if !entry.is_dir || messages.contains(&entry.name) {
+            if messages.contains(&entry.name) {
                 continue;
             }
             let path = format!("part/{message}");
-            let parts = documents(&tree, &path)?;
+            let parts = match documents(&tree, &path) {
+                Ok(parts) => parts,
+                Err(problem) => {
+                    orphans.unlisted.push(problem);
+                    continue;
+                }
+            };
             let session = parts.iter().find_map(|(_, path)| {
                 let document = tree.view.read(path, Shape::Object).ok()??;
                 SessionId::parse(&document.root().get("sessionID")?.as_text()?.to_str()).ok()
             });
-            orphans.push(OrphanParts { message, session, place: tree.place(&path), n_parts: parts.len() });
+            let may_have_message = match &session {
+                Some(session) => unlisted.contains(session),
+                None => !unlisted.is_empty(),
+            };
+            if !may_have_message {
+                let place = tree.place(&path);
+                orphans.found.push(OrphanParts { message, session, place, n_parts: parts.len() });
+            }
         }
-        Ok(orphans)
+        orphans
     }
 
     pub(super) fn read_session(

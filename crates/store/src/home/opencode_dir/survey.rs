@@ -196,9 +196,10 @@ impl Source for OpencodeDir {
     fn orphans(&self) -> Result<Vec<Stored>, ReadError> {
         let Some(tree) = self.flat_tree() else { return Ok(Vec::new()) };
         let mut found = Vec::new();
-        for orphans in self.orphan_parts()? {
+        for orphans in self.orphan_parts().found {
             let Some(session) = orphans.session else { continue };
-            for (name, path) in read::documents(&tree, &tree.layout.parts(&session, &orphans.message))? {
+            let listed = read::documents(&tree, &tree.layout.parts(&session, &orphans.message));
+            for (name, path) in listed.unwrap_or_default() {
                 let Ok(part) = PartId::parse(&name) else { continue };
                 let key = Key::Part(session.clone(), orphans.message.clone(), part);
                 if let Ok(Some(stored)) = read::read_document(&tree, &path, Shape::Object, key) {

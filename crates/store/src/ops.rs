@@ -1,0 +1,266 @@
+//! Operations: what somebody asked for, carried out in every home it concerns and in the store, and taken back on request.
+//!
+//! An operation finds out what it would change, notes that in the store byte for byte, commits to each home, and has the store look at
+//! what it did. So it can be undone exactly, and one that was cut short is completed or taken back by the next command. See
+//! [`Workspace`] for which homes an operation goes to.
+
+mod edit;
+mod places;
+mod recover;
+mod remove;
+mod restore;
+mod running;
+mod undo;
+
+use annals_core::id::{Millis, SessionId};
+
+use crate::home::{CommitError, ReadError};
+use crate::open::OpenError;
+use crate::sync::SyncError;
+pub use edit::{Edit, edit};
+pub use places::{Place, Places};
+pub use recover::{Recovered, recover};
+pub use remove::{RemovalPlan, plan_removal, remove};
+pub use restore::{Restored, restore};
+pub use running::Running;
+pub use undo::{Undone, undo};
+
+/// The kinds of operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A session gets another title.
+    Rename,
+    /// A session is marked as archived, or the mark is removed.
+    Archive,
+    /// Sessions are deleted.
+    Remove,
+    /// Exported sessions are taken in.
+    Import,
+    /// Sessions are copied from another home.
+    Copy,
+    /// A session becomes what it was.
+    Restore,
+    /// Sessions are erased from the store. This cannot be undone.
+    Forget,
+    /// An operation is taken back.
+    Undo,
+}
+
+impl Kind {
+    /// The name in `annals log`. It is part of the stored bytes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Rename => "rename",
+            Kind::Archive => "archive",
+            Kind::Remove => "rm",
+            Kind::Import => "import",
+            Kind::Copy => "copy",
+            Kind::Restore => "restore",
+            Kind::Forget => "forget",
+            Kind::Undo => "undo",
+        }
+    }
+}
+
+/// What was asked for, and by whom.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The kind of operation.
+    pub kind: Kind,
+    /// The command as it was given.
+    pub words: String,
+    /// The user's name.
+    pub user: Option<String>,
+    /// The machine's name.
+    pub host: Option<String>,
+    /// The process.
+    pub pid: u32,
+    /// The operation that this one takes back.
+    pub undoes: Option<i64>,
+}
+
+/// How far an operation got. The numbers are part of the stored bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It is being carried out, or was cut short.
+    Underway = 0,
+    /// It is done.
+    Done = 1,
+    /// It was cut short or refused before anything had changed.
+    Dropped = 2,
+    /// It was cut short, and somebody has changed something since: part of it is done.
+    Partial = 3,
+}
+
+impl State {
+    pub(crate) fn from_number(number: i64) -> State {
+        match number {
+            1 => State::Done,
+            2 => State::Dropped,
+            3 => State::Partial,
+            _ => State::Underway,
+        }
+    }
+}
+
+/// An operation as the store recorded it.
+#[derive(Debug, Clone)]
+pub struct Operation {
+    /// Its number.
+    pub number: i64,
+    /// When it began.
+    pub time: Millis,
+    /// The name of its kind.
+    pub kind: String,
+    /// The command as it was given.
+    pub words: String,
+    /// Who gave it.
+    pub user: Option<String>,
+    /// On which machine.
+    pub host: Option<String>,
+    /// In which process.
+    pub pid: Option<u32>,
+    /// How far it got.
+    pub state: State,
+    /// The operation that it took back.
+    pub undoes: Option<i64>,
+    /// The operation that took it back.
+    pub undone_by: Option<i64>,
+    /// The homes it changed.
+    pub places: Vec<String>,
+    /// The sessions it was about.
+    pub sessions: Vec<SessionId>,
+    /// The revisions of the store that belong to it.
+    pub revisions: Vec<i64>,
+}
+
+/// Which operations are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct OperationQuery {
+    /// About this session.
+    pub session: Option<SessionId>,
+    /// At this time or later.
+    pub since: Option<Millis>,
+    /// Before this time.
+    pub until: Option<Millis>,
+    /// With a greater number than this.
+    pub after: Option<i64>,
+    /// No more than this.
+    pub limit: Option<usize>,
+}
+
+/// What an operation did.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Its number; none if there was nothing to do, or no store to record it in.
+    pub operation: Option<i64>,
+    /// The homes it changed.
+    pub places: Vec<String>,
+    /// Whether it changed the store alone.
+    pub store_only: bool,
+    /// Own homes that hold a session but cannot be reached now.
+    pub vanished: Vec<String>,
+    /// Documents that were completed because the home's OpenCode requires what they lack.
+    pub completed: usize,
+    /// Why the store does not show it yet, although it is done.
+    pub not_followed: Option<String>,
+}
+
+/// An operation was not carried out. Unless it says otherwise, nothing has changed anywhere.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperationError {
+    /// A home refused.
+    #[error("{place}: {source}")]
+    Commit {
+        /// The home.
+        place: String,
+        /// What happened.
+        source: CommitError,
+    },
+    /// A later home refused, and what was done in earlier ones could not be taken back.
+    #[error("{place}: {source}; it is already done in {}", .done.join(", "))]
+    Half {
+        /// The home that refused.
+        place: String,
+        /// Why it did.
+        source: CommitError,
+        /// The homes in which it is done.
+        done: Vec<String>,
+        /// Its number.
+        operation: i64,
+    },
+    /// A home could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A home could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The store could not be written to.
+    #[error(transparent)]
+    Store(#[from] CommitError),
+    /// The store could not look at what was done.
+    #[error(transparent)]
+    Sync(#[from] SyncError),
+    /// The session is not there any more.
+    #[error("session {0} was deleted meanwhile")]
+    Gone(SessionId),
+    /// An edit does not fit the document.
+    #[error("{0}")]
+    Edit(String),
+    /// There is no such operation.
+    #[error("there is no operation {0}")]
+    NoOperation(i64),
+    /// Nothing can be undone.
+    #[error("there is no operation to undo")]
+    NothingToUndo,
+    /// It was undone before.
+    #[error("operation {operation} was already undone by operation {by}")]
+    UndoneBefore {
+        /// Which.
+        operation: i64,
+        /// The one that took it back.
+        by: i64,
+    },
+    /// This kind of operation cannot be undone.
+    #[error("operation {operation} ({kind}) cannot be undone")]
+    Final {
+        /// Which.
+        operation: i64,
+        /// Its kind.
+        kind: String,
+    },
+    /// What was there before is not kept any more.
+    #[error("what {place} was before operation {operation} is not kept any more")]
+    NotKept {
+        /// Which.
+        operation: i64,
+        /// What was changed.
+        place: String,
+    },
+    /// Something was changed since.
+    #[error("operation {operation} cannot be undone: {place} {what}")]
+    ChangedSince {
+        /// Which.
+        operation: i64,
+        /// What was changed, with its home.
+        place: String,
+        /// How.
+        what: String,
+        /// The session it belongs to.
+        session: Option<SessionId>,
+        /// Sessions of the operation that are as it left them.
+        untouched: Vec<SessionId>,
+    },
+    /// History does not allow it.
+    #[error(transparent)]
+    History(#[from] crate::history::UndoError),
+    /// Operations wait for each other at a file that cannot be used.
+    #[error("cannot lock {path}: {source}")]
+    Lock {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}

@@ -1,0 +1,154 @@
+//! Operations that were cut short: completed, taken back, or reported.
+
+use std::collections::HashSet;
+
+use annals_core::id::SessionId;
+
+use super::running::{Extent, look};
+use super::{Kind, Operation, OperationError, State};
+use crate::home::annals::Annals;
+use crate::home::annals::operations::{Before, NotedPiece, Step};
+use crate::home::pieces::{Exchange, Undo, hash_of};
+use crate::open;
+use crate::sync::Reason;
+use crate::workspace::Workspace;
+use std::path::Path;
+
+/// What became of an operation that had been cut short.
+#[derive(Debug)]
+pub enum Recovered {
+    /// It had reached every home. Now the store knows.
+    Completed(Operation),
+    /// It had reached nothing, or what it had reached was put back.
+    TakenBack(Operation),
+    /// Somebody has changed something since, so it was left as it is.
+    Left {
+        /// Which.
+        operation: Operation,
+        /// The homes that it had reached.
+        done: Vec<String>,
+        /// The homes that it had not reached, or where something was changed since.
+        missing: Vec<String>,
+    },
+}
+
+/// How far a commit of an operation got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Made,
+    NotMade,
+    /// Neither what was before nor what was to be: somebody came in between, or the home cannot be read.
+    Unclear,
+}
+
+/// Looks for operations that were cut short, and completes each or takes it back. Nothing happens while another process carries one out.
+pub fn recover(workspace: &Workspace<'_>) -> Result<Vec<Recovered>, OperationError> {
+    let store = workspace.store();
+    if store.is_read_only() || store.unfinished_operations()?.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lock = store.try_operation_lock();
+    let Ok(Some(_lock)) = lock else { return Ok(Vec::new()) };
+    // Only now it is certain that nobody is at it.
+    let mut recovered = Vec::new();
+    for number in store.unfinished_operations()? {
+        if let Some(operation) = store.operation(number)? {
+            recovered.push(recover_one(workspace, store, operation)?);
+        }
+    }
+    Ok(recovered)
+}
+
+fn recover_one(
+    workspace: &Workspace<'_>,
+    store: &Annals,
+    operation: Operation,
+) -> Result<Recovered, OperationError> {
+    let mut steps = Vec::new();
+    for step in store.steps(operation.number, true)? {
+        let pieces = store.noted_pieces(operation.number, step.n)?;
+        let progress = progress(&step, &pieces);
+        steps.push((step, pieces, progress));
+    }
+    let has = |wanted: Progress| steps.iter().any(|(_, _, progress)| *progress == wanted);
+    let made: Vec<i64> = numbers(&steps, Progress::Made);
+    // What was copied so far is whole sessions, and copying again goes on from there.
+    let is_additive = operation.kind == Kind::Copy.name() || operation.kind == Kind::Import.name();
+    let is_complete = !has(Progress::NotMade) || (is_additive && has(Progress::Made));
+    if !has(Progress::Unclear) && is_complete && (!steps.is_empty() || !operation.revisions.is_empty()) {
+        follow(workspace, store, &operation, &steps)?;
+        store.end_operation(operation.number, State::Done, Some(&made), &operation.sessions)?;
+        return Ok(Recovered::Completed(operation));
+    }
+    if !has(Progress::Unclear) && put_back(&steps).is_ok() {
+        store.end_operation(operation.number, State::Dropped, Some(&[]), &[])?;
+        return Ok(Recovered::TakenBack(operation));
+    }
+    follow(workspace, store, &operation, &steps)?;
+    store.end_operation(operation.number, State::Partial, Some(&made), &operation.sessions)?;
+    let places = |is_done: bool| {
+        let fits = steps.iter().filter(|(_, _, progress)| (*progress == Progress::Made) == is_done);
+        fits.map(|(step, _, _)| step.place.clone()).collect()
+    };
+    Ok(Recovered::Left { done: places(true), missing: places(false), operation })
+}
+
+type Found = (Step, Vec<NotedPiece>, Progress);
+
+fn numbers(steps: &[Found], wanted: Progress) -> Vec<i64> {
+    steps.iter().filter(|(_, _, progress)| *progress == wanted).map(|(step, _, _)| step.n).collect()
+}
+
+/// Compares what is in a home with what was before and what was to be.
+fn progress(step: &Step, pieces: &[NotedPiece]) -> Progress {
+    let Ok(home) = open::open_undoable(&step.place) else { return Progress::Unclear };
+    let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
+    let Ok(stored) = home.stored(&places) else { return Progress::Unclear };
+    let hashes: Vec<_> = stored.iter().map(|bytes| hash_of(bytes.as_ref())).collect();
+    let is_all = |expected: &dyn Fn(&NotedPiece) -> Option<annals_core::ContentHash>| {
+        pieces.iter().zip(&hashes).all(|(piece, hash)| expected(piece) == *hash)
+    };
+    match (is_all(&|piece| piece.after_hash), is_all(&|piece| piece.before_hash)) {
+        (true, _) => Progress::Made,
+        (_, true) => Progress::NotMade,
+        _ => Progress::Unclear,
+    }
+}
+
+/// Puts back what was there before the commits that were made.
+fn put_back(steps: &[Found]) -> Result<(), OperationError> {
+    for (step, pieces, _) in steps.iter().rev().filter(|(_, _, progress)| *progress == Progress::Made) {
+        let home: Box<dyn Undo> = open::open_undoable(&step.place)?;
+        let pieces = pieces.iter().map(|piece| Exchange {
+            place: piece.place.clone(),
+            session: piece.session.clone(),
+            expected: piece.after_hash,
+            bytes: match &piece.before {
+                Before::Bytes(bytes) => Some(bytes.clone()),
+                Before::Nothing | Before::NotKept => None,
+            },
+        });
+        home.exchange(&pieces.collect::<Vec<_>>())
+            .map_err(|source| OperationError::Commit { place: step.place.clone(), source })?;
+    }
+    Ok(())
+}
+
+/// Has the store look at what the operation did.
+fn follow(
+    workspace: &Workspace<'_>,
+    store: &Annals,
+    operation: &Operation,
+    steps: &[Found],
+) -> Result<(), OperationError> {
+    let reason = Reason { words: operation.words.clone(), operation: Some(operation.number) };
+    let sessions: HashSet<SessionId> = operation.sessions.iter().cloned().collect();
+    let mut seen = HashSet::new();
+    for (step, ..) in steps.iter().filter(|(step, ..)| seen.insert(step.place.clone())) {
+        if let Ok(source) = open::open_source(&step.place) {
+            let is_own = workspace.is_own(Path::new(&step.place));
+            look(store, &*source, is_own, &sessions, Extent::Everything, &reason)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Deleting sessions with all that belongs to them: `rm`.
+
+use annals_core::Transaction;
+use annals_core::id::SessionId;
+
+use super::places::Places;
+use super::running::{Extent, Running};
+use super::{OperationError, Report, Request};
+use crate::home::{Read, SessionRecord, Write};
+use crate::remove::{self, Removal};
+use crate::workspace::Workspace;
+
+/// How often what an agent added meanwhile is deleted too.
+const MAX_ROUNDS: usize = 3;
+
+/// What a deletion would delete.
+#[derive(Debug)]
+pub struct RemovalPlan {
+    /// The sessions and all that they started.
+    pub sessions: Vec<SessionRecord>,
+    /// The homes, each with what would go there.
+    pub homes: Vec<(String, Removal)>,
+    /// What would go from the store, because no home has it.
+    pub store: Option<Removal>,
+    /// Own homes that cannot be reached.
+    pub vanished: Vec<String>,
+    places: Places,
+}
+
+/// Finds out what deleting sessions would delete. Nothing is changed.
+pub fn plan_removal(
+    workspace: &Workspace<'_>,
+    sessions: &[SessionRecord],
+) -> Result<RemovalPlan, OperationError> {
+    let store = workspace.store();
+    let mut all: Vec<SessionRecord> = Vec::new();
+    for session in sessions {
+        let family = remove::plan(store, session.clone())?.sessions;
+        all.extend(
+            family.into_iter().filter(|record| !sessions_contain(&all, &record.id)).collect::<Vec<_>>(),
+        );
+    }
+    let places = Places::of(workspace, &all)?;
+    let mut homes = Vec::new();
+    let mut missing = all.clone();
+    for place in &places.homes {
+        let mut removal = Removal { sessions: Vec::new(), keys: Vec::new() };
+        for record in &all {
+            let Some(held) = place.home.session(&record.id)? else { continue };
+            removal.keys.extend(place.home.session_keys(&record.id)?);
+            removal.sessions.push(held);
+            missing.retain(|other| other.id != record.id);
+        }
+        homes.push((place.url.clone(), removal));
+    }
+    let store = match missing.is_empty() {
+        true => None,
+        false => {
+            let mut keys = Vec::new();
+            for record in &missing {
+                keys.extend(store.session_keys(&record.id)?);
+            }
+            Some(Removal { sessions: missing, keys })
+        }
+    };
+    Ok(RemovalPlan { sessions: all, homes, store, vanished: places.vanished.clone(), places })
+}
+
+fn sessions_contain(sessions: &[SessionRecord], id: &SessionId) -> bool {
+    sessions.iter().any(|record| record.id == *id)
+}
+
+/// Deletes what a plan says. The store keeps what homes held, marked as gone.
+pub fn remove(
+    workspace: &Workspace<'_>,
+    request: Request,
+    plan: RemovalPlan,
+) -> Result<Report, OperationError> {
+    let mut running = Running::begin(workspace, request)?;
+    running.report().vanished = plan.vanished;
+    let words = running.words().to_owned();
+    let mut places = plan.places;
+    for place in &mut places.homes {
+        running.note_commits(&mut *place.home, &place.url);
+    }
+    for (place, (_, removal)) in places.homes.iter().zip(&plan.homes) {
+        remove_from(&mut running, place.home.as_write(), &place.url, removal, &words)?;
+    }
+    if let Some(removal) = &plan.store {
+        let mut transaction = Transaction::new(&words);
+        removal.keys.iter().for_each(|key| transaction.delete_any(key.clone()));
+        running.commit_to_store(transaction)?;
+    }
+    let ids: Vec<SessionId> = plan.sessions.iter().map(|record| record.id.clone()).collect();
+    running.done(&ids, Extent::Everything)
+}
+
+/// An agent that is still running writes on. Each round takes what appeared during the last; if it never pauses, the rest stays for
+/// `check` to find.
+fn remove_from(
+    running: &mut Running<'_>,
+    home: &dyn Write,
+    url: &str,
+    removal: &Removal,
+    words: &str,
+) -> Result<(), OperationError> {
+    let mut keys = removal.keys.clone();
+    for _ in 0..MAX_ROUNDS {
+        if keys.is_empty() {
+            break;
+        }
+        let mut transaction = Transaction::new(words);
+        keys.into_iter().for_each(|key| transaction.delete_any(key));
+        match running.commit(home, url, transaction) {
+            Err(OperationError::Commit { source, .. }) => return Err(running.give_up(url, source)),
+            other => other?,
+        };
+        keys = Vec::new();
+        for session in &removal.sessions {
+            keys.extend(home.session_keys(&session.id)?);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Making a session what it was: `restore`.
+
+use annals_core::id::SessionId;
+use annals_core::{Document, Key, Transaction, arrange};
+
+use super::places::{Place, Places};
+use super::running::{Extent, Running};
+use super::{OperationError, Report, Request};
+use crate::history;
+use crate::home::{Native, Read, SessionRecord, Write};
+use crate::open;
+use crate::workspace::Workspace;
+
+/// What was restored.
+#[derive(Debug)]
+pub struct Restored {
+    /// Documents written, in the home or store where most were.
+    pub written: usize,
+    /// Documents deleted there.
+    pub deleted: usize,
+    /// What the operation did.
+    pub report: Report,
+}
+
+/// Makes a session what it was in `then`: in every own home that holds it, and in the store. One that is in no home any more goes back to
+/// the own home that had it last.
+pub fn restore(
+    workspace: &Workspace<'_>,
+    request: Request,
+    session: &SessionRecord,
+    then: &dyn Read,
+) -> Result<Restored, OperationError> {
+    let store = workspace.store();
+    let transaction = history::restore(store, then, &session.id, request.words.clone())?;
+    let mut places = Places::of(workspace, std::slice::from_ref(session))?;
+    if places.homes.is_empty() {
+        places.homes.extend(last_home(workspace, session));
+    }
+    let mut running = Running::begin(workspace, request)?;
+    running.report().vanished = places.vanished.clone();
+    let (mut written, mut deleted) = (0, 0);
+    for place in &mut places.homes {
+        running.note_commits(&mut *place.home, &place.url);
+        let transaction = transaction_for(place.home.as_write(), then, &session.id, running.words())?;
+        if transaction.is_empty() {
+            continue;
+        }
+        let receipt = match running.commit(place.home.as_write(), &place.url, transaction) {
+            Err(OperationError::Commit { source, .. }) => return Err(running.give_up(&place.url, source)),
+            receipt => receipt?,
+        };
+        (written, deleted) = (written.max(receipt.written), deleted.max(receipt.deleted));
+        running.report().completed += receipt.completed.len();
+    }
+    if places.homes.is_empty() && !transaction.is_empty() {
+        let receipt = running.commit_to_store(transaction)?;
+        (written, deleted) = (receipt.written, receipt.deleted);
+    }
+    let report = running.done(std::slice::from_ref(&session.id), Extent::Everything)?;
+    Ok(Restored { written, deleted, report })
+}
+
+/// The own home that had a session last, if it can be written to.
+fn last_home(workspace: &Workspace<'_>, session: &SessionRecord) -> Option<Place> {
+    let url = session.origins.iter().find(|origin| workspace.is_own(origin.as_ref()))?;
+    Some(Place { url: url.clone(), home: open::open_undoable(url).ok()? })
+}
+
+/// What makes a session in a home what it was in `then`, as far as the home has a place for it.
+fn transaction_for(
+    home: &dyn Write,
+    then: &dyn Read,
+    session: &SessionId,
+    words: &str,
+) -> Result<Transaction, OperationError> {
+    let mut transaction = Transaction::new(words);
+    let held = home.session(session)?;
+    let mut gone = home.session_keys(session)?;
+    for key in then.session_keys(session)? {
+        // A session that a home has stays under the project that it is filed under there.
+        let key_here = match (&key, &held) {
+            (Key::Session(..), Some(held)) => held.stored.key.clone(),
+            _ => key.clone(),
+        };
+        gone.retain(|other| *other != key_here);
+        let Some(stored) = then.document(&key)? else { continue };
+        let wanted: Document = match home.native(&key, stored.document) {
+            Native::Held { document, .. } => document,
+            Native::Implied | Native::NotHeld => continue,
+        };
+        match home.document(&key_here)? {
+            Some(current) if arrange::is_same(&key_here, &current.document, &wanted) => {}
+            Some(current) => transaction.replace(&current, wanted),
+            None => transaction.insert(key_here, wanted),
+        }
+    }
+    for key in gone {
+        transaction.delete_any(key);
+    }
+    Ok(transaction)
+}

@@ -1,0 +1,249 @@
+//! An operation that is being carried out.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use annals_core::Transaction;
+use annals_core::id::SessionId;
+
+use super::{OperationError, Report, Request, State};
+use crate::home::annals::Annals;
+use crate::home::annals::operations::Before;
+use crate::home::pieces::{Exchange, Noter, Undo, hash_of};
+use crate::home::{CommitError, Receipt, Write};
+use crate::open;
+use crate::sync::source::Source;
+use crate::sync::{self, Reason, Stage};
+use crate::workspace::Workspace;
+
+/// An operation that is being carried out. While it runs, no other does on the same store. Dropped without [`Running::done`] it is as
+/// good as cut short: the next command completes it or takes it back.
+#[derive(Debug)]
+pub struct Running<'w> {
+    workspace: &'w Workspace<'w>,
+    request: Request,
+    noting: Arc<Noting>,
+    report: Report,
+    _lock: File,
+}
+
+/// What commits note, from whatever thread.
+#[derive(Debug)]
+struct Noting {
+    store: Annals,
+    request: Request,
+    number: Mutex<Option<i64>>,
+}
+
+impl Noting {
+    fn number(&self) -> Option<i64> {
+        *self.number.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How much of a session an operation changed, and so how much the store has to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// The session's own document.
+    Document,
+    /// Anything.
+    Everything,
+}
+
+impl<'w> Running<'w> {
+    /// Begins an operation, when no other runs.
+    pub fn begin(workspace: &'w Workspace<'w>, request: Request) -> Result<Running<'w>, OperationError> {
+        let store = workspace.store();
+        let lock =
+            store.operation_lock().map_err(|source| OperationError::Lock { path: store.shown(), source })?;
+        // Homes keep what they call, so it has a store of its own to write to.
+        let own = Annals::open(store.path()).map_err(open::OpenError::from)?.with_clock(store.clock());
+        let noting = Noting { store: own, request: request.clone(), number: Mutex::default() };
+        Ok(Running { workspace, request, noting: Arc::new(noting), report: Report::default(), _lock: lock })
+    }
+
+    /// Has the commits of a home noted as part of this operation.
+    pub fn note_commits(&self, home: &mut dyn Undo, url: &str) {
+        let (noting, url) = (self.noting.clone(), url.to_owned());
+        home.note_commits(Noter::new(move |pieces| {
+            if pieces.is_empty() {
+                return Ok(());
+            }
+            let mut number = noting.number.lock().unwrap_or_else(PoisonError::into_inner);
+            *number = Some(noting.store.note_step(*number, &noting.request, &url, pieces)?);
+            Ok(())
+        }));
+    }
+
+    /// Commits to a home. If it refuses, what was done elsewhere is taken back.
+    pub fn commit(
+        &mut self,
+        home: &dyn Write,
+        url: &str,
+        transaction: Transaction,
+    ) -> Result<Receipt, OperationError> {
+        let committed = home.commit(transaction);
+        self.committed(url, committed)
+    }
+
+    /// Puts things back in a home. If it refuses, what was done elsewhere is taken back.
+    pub(crate) fn exchange(
+        &mut self,
+        home: &dyn Undo,
+        url: &str,
+        pieces: &[Exchange],
+    ) -> Result<(), OperationError> {
+        let exchanged = home.exchange(pieces);
+        self.committed(url, exchanged)
+    }
+
+    fn committed<T>(&mut self, url: &str, committed: Result<T, CommitError>) -> Result<T, OperationError> {
+        match committed {
+            Ok(done) => {
+                self.reached(url);
+                Ok(done)
+            }
+            // Somebody was faster: the caller reads again and decides.
+            Err(source @ CommitError::Conflict { .. }) => {
+                Err(OperationError::Commit { place: url.to_owned(), source })
+            }
+            Err(source) => Err(self.give_up(url, source)),
+        }
+    }
+
+    /// Notes that a home was changed.
+    pub fn reached(&mut self, url: &str) {
+        if !self.report.places.iter().any(|place| place == url) {
+            self.report.places.push(url.to_owned());
+        }
+    }
+
+    /// Takes back what was done, because a home has refused.
+    pub fn give_up(&mut self, url: &str, source: CommitError) -> OperationError {
+        let Some(operation) = self.noting.number() else {
+            return OperationError::Commit { place: url.to_owned(), source };
+        };
+        let is_unfinished = matches!(source, CommitError::Unfinished { .. });
+        match (is_unfinished, self.take_back(operation)) {
+            (false, Ok(())) => {
+                let _ = self.noting.store.end_operation(operation, State::Dropped, Some(&[]), &[]);
+                OperationError::Commit { place: url.to_owned(), source }
+            }
+            _ => OperationError::Half {
+                place: url.to_owned(),
+                source,
+                done: self.report.places.clone(),
+                operation,
+            },
+        }
+    }
+
+    /// Puts back, in the homes that were reached, what was there before.
+    fn take_back(&self, operation: i64) -> Result<(), OperationError> {
+        let store = &self.noting.store;
+        for step in store.steps(operation, true)?.into_iter().rev() {
+            let home = open::open_undoable(&step.place)?;
+            let pieces = store.noted_pieces(operation, step.n)?;
+            let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
+            let stored = home.stored(&places)?;
+            // The commit that was refused has changed nothing.
+            if pieces.iter().zip(&stored).all(|(piece, stored)| hash_of(stored.as_ref()) == piece.before_hash)
+            {
+                continue;
+            }
+            let pieces = pieces.into_iter().map(|piece| Exchange {
+                place: piece.place,
+                session: piece.session,
+                expected: piece.after_hash,
+                bytes: match piece.before {
+                    Before::Bytes(bytes) => Some(bytes),
+                    Before::Nothing | Before::NotKept => None,
+                },
+            });
+            home.exchange(&pieces.collect::<Vec<_>>())
+                .map_err(|source| OperationError::Commit { place: step.place.clone(), source })?;
+        }
+        Ok(())
+    }
+
+    /// Commits to the store alone.
+    pub fn commit_to_store(&mut self, transaction: Transaction) -> Result<Receipt, OperationError> {
+        let receipt = self.workspace.store().commit(transaction)?;
+        if let Some(revision) = receipt.revision {
+            let store = &self.noting.store;
+            let mut number = self.noting.number.lock().unwrap_or_else(PoisonError::into_inner);
+            let operation = match *number {
+                Some(operation) => operation,
+                None => store.begin_operation(&self.request)?,
+            };
+            *number = Some(operation);
+            store.label_revision(revision, operation)?;
+        }
+        self.report.store_only = self.report.places.is_empty();
+        Ok(receipt)
+    }
+
+    /// The command as it was given.
+    pub fn words(&self) -> &str {
+        &self.request.words
+    }
+
+    /// The operation's number, once there is something to record.
+    pub fn number(&self) -> Option<i64> {
+        self.noting.number()
+    }
+
+    /// What is reported when it is done.
+    pub fn report(&mut self) -> &mut Report {
+        &mut self.report
+    }
+
+    /// Has the store look at what was done, so that every command shows it from now on, and ends the operation.
+    pub(crate) fn done(mut self, sessions: &[SessionId], extent: Extent) -> Result<Report, OperationError> {
+        let Some(operation) = self.noting.number() else { return Ok(self.report) };
+        let reason = Reason { words: self.request.words.clone(), operation: Some(operation) };
+        if let Err(error) = self.follow(sessions, extent, &reason) {
+            self.report.not_followed = Some(error.to_string());
+        }
+        self.noting.store.end_operation(operation, State::Done, None, sessions)?;
+        self.report.operation = Some(operation);
+        Ok(self.report)
+    }
+
+    /// Ends an operation on everything that some sessions hold.
+    pub fn finish(self, sessions: &[SessionId]) -> Result<Report, OperationError> {
+        self.done(sessions, Extent::Everything)
+    }
+
+    fn follow(&self, sessions: &[SessionId], extent: Extent, reason: &Reason) -> Result<(), OperationError> {
+        let store = self.workspace.store();
+        let wanted: HashSet<SessionId> = sessions.iter().cloned().collect();
+        for url in &self.report.places {
+            let is_own = self.workspace.is_own(Path::new(url));
+            if !is_own && !store.followed()?.contains(url) {
+                continue;
+            }
+            let source = open::open_source(url)?;
+            look(store, &*source, is_own, &wanted, extent, reason)?;
+        }
+        Ok(())
+    }
+}
+
+/// Has the store look at sessions of a home that an operation changed.
+pub(crate) fn look(
+    store: &Annals,
+    source: &dyn Source,
+    is_own: bool,
+    sessions: &HashSet<SessionId>,
+    extent: Extent,
+    reason: &Reason,
+) -> Result<(), OperationError> {
+    if extent == Extent::Document && sync::take_sessions(store, source, sessions, reason)? {
+        return Ok(());
+    }
+    sync::look_again(store, source, is_own, Stage::Parts, sessions, reason)?;
+    Ok(())
+}

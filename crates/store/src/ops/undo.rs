@@ -1,0 +1,163 @@
+//! Taking an operation back, in every home that it changed and in the store.
+
+use std::collections::{BTreeSet, HashSet};
+
+use annals_core::id::SessionId;
+
+use super::running::{Extent, Running};
+use super::{Kind, Operation, OperationError, OperationQuery, Report, Request, State};
+use crate::history;
+use crate::home::annals::Annals;
+use crate::home::annals::operations::{Before, NotedPiece};
+use crate::home::pieces::{Exchange, Undo, hash_of};
+use crate::open;
+use crate::workspace::Workspace;
+
+/// What was taken back.
+#[derive(Debug)]
+pub struct Undone {
+    /// The operation that was taken back.
+    pub operation: Operation,
+    /// What the undo did. It is an operation itself.
+    pub report: Report,
+}
+
+/// One home, and what becomes of it.
+struct Target {
+    url: String,
+    home: Box<dyn Undo>,
+    pieces: Vec<Exchange>,
+}
+
+/// Takes an operation back: the one with a number, or else the last one that was not taken back yet. With `only`, just what it did to
+/// these sessions. Refuses if something has changed since.
+pub fn undo(
+    workspace: &Workspace<'_>,
+    mut request: Request,
+    number: Option<i64>,
+    only: Option<&HashSet<SessionId>>,
+) -> Result<Undone, OperationError> {
+    let store = workspace.store();
+    let operation = find(store, number)?;
+    request.undoes = only.is_none().then_some(operation.number);
+    let mut running = Running::begin(workspace, request)?;
+    let mut targets = targets(store, &operation, only)?;
+    verify(&operation, &targets)?;
+    let revisions = if only.is_none() { store.own_revisions(operation.number)? } else { Vec::new() };
+    for target in &mut targets {
+        running.note_commits(&mut *target.home, &target.url);
+    }
+    for target in &targets {
+        running.exchange(&*target.home, &target.url, &target.pieces)?;
+    }
+    for revision in revisions {
+        let transaction = history::undo(store, store, revision)?;
+        if !transaction.is_empty() {
+            running.commit_to_store(transaction)?;
+        }
+    }
+    let sessions: Vec<SessionId> = match only {
+        Some(only) => only.iter().cloned().collect(),
+        None => operation.sessions.clone(),
+    };
+    let report = running.done(&sessions, Extent::Everything)?;
+    Ok(Undone { operation, report })
+}
+
+/// The operation to take back, if it can be.
+fn find(store: &Annals, number: Option<i64>) -> Result<Operation, OperationError> {
+    let operation = match number {
+        Some(number) => store.operation(number)?.ok_or(OperationError::NoOperation(number))?,
+        None => {
+            let is_candidate = |operation: &Operation| {
+                operation.undone_by.is_none()
+                    && operation.kind != Kind::Undo.name()
+                    && operation.kind != Kind::Forget.name()
+                    && matches!(operation.state, State::Done | State::Partial)
+            };
+            let all = store.operations(&OperationQuery::default())?;
+            all.into_iter().find(is_candidate).ok_or(OperationError::NothingToUndo)?
+        }
+    };
+    if let Some(by) = operation.undone_by {
+        return Err(OperationError::UndoneBefore { operation: operation.number, by });
+    }
+    if operation.kind == Kind::Forget.name() {
+        return Err(OperationError::Final { operation: operation.number, kind: operation.kind });
+    }
+    Ok(operation)
+}
+
+/// What has to be put back where, the last change first.
+fn targets(
+    store: &Annals,
+    operation: &Operation,
+    only: Option<&HashSet<SessionId>>,
+) -> Result<Vec<Target>, OperationError> {
+    let mut targets: Vec<Target> = Vec::new();
+    for step in store.steps(operation.number, false)?.into_iter().rev() {
+        let mut pieces = store.noted_pieces(operation.number, step.n)?;
+        pieces.retain(|piece| {
+            only.is_none_or(|only| piece.session.as_ref().is_some_and(|session| only.contains(session)))
+        });
+        let exchanges: Vec<Exchange> =
+            pieces.into_iter().map(|piece| exchange(operation, piece)).collect::<Result<_, _>>()?;
+        let place = match targets.iter().position(|target| target.url == step.place) {
+            Some(place) => place,
+            None => {
+                let home = open::open_undoable(&step.place)?;
+                targets.push(Target { url: step.place.clone(), home, pieces: Vec::new() });
+                targets.len() - 1
+            }
+        };
+        let target = &mut targets[place];
+        for piece in exchanges {
+            // Changed twice by the operation: the earlier change says what was there before, the later one what must be there now.
+            match target.pieces.iter_mut().find(|known| known.place == piece.place) {
+                Some(known) => known.bytes = piece.bytes,
+                None => target.pieces.push(piece),
+            }
+        }
+    }
+    Ok(targets)
+}
+
+fn exchange(operation: &Operation, piece: NotedPiece) -> Result<Exchange, OperationError> {
+    let bytes = match piece.before {
+        Before::Nothing => None,
+        Before::Bytes(bytes) => Some(bytes),
+        Before::NotKept => {
+            return Err(OperationError::NotKept { operation: operation.number, place: piece.place });
+        }
+    };
+    Ok(Exchange { place: piece.place, session: piece.session, expected: piece.after_hash, bytes })
+}
+
+/// Makes sure that everything is as the operation left it, before anything is changed.
+fn verify(operation: &Operation, targets: &[Target]) -> Result<(), OperationError> {
+    let mut altered: Option<(String, String, Option<SessionId>)> = None;
+    let mut touched: BTreeSet<String> = BTreeSet::new();
+    for target in targets {
+        let places: Vec<&str> = target.pieces.iter().map(|piece| piece.place.as_str()).collect();
+        for (piece, stored) in target.pieces.iter().zip(target.home.stored(&places)?) {
+            if hash_of(stored.as_ref()) == piece.expected {
+                continue;
+            }
+            touched.extend(piece.session.as_ref().map(ToString::to_string));
+            let what = match (&stored, piece.expected) {
+                (None, _) => "was deleted since",
+                (Some(_), None) => "exists again",
+                (Some(_), Some(_)) => "was changed since",
+            };
+            altered = altered.or(Some((
+                format!("{}: {}", target.url, piece.place),
+                what.to_owned(),
+                piece.session.clone(),
+            )));
+        }
+    }
+    let Some((place, what, session)) = altered else { return Ok(()) };
+    let untouched =
+        operation.sessions.iter().filter(|session| !touched.contains(session.as_str())).cloned().collect();
+    Err(OperationError::ChangedSince { operation: operation.number, place, what, session, untouched })
+}
