@@ -1,7 +1,8 @@
 //! OpenCode at work: writes sessions the way its versions do.
 //!
 //! A directory's files are rewritten in place. A database gets rows with their times and, since 1.16, an event for each
-//! change. Prompts, reverts and cleanups move `time.updated` of a session; renames, archiving and edits do not.
+//! change. Prompts, reverts and cleanups move `time.updated` of a session; edits of parts and deleted messages do not.
+//! Renames and archiving do in 1.2 and do not in 1.1 and 1.18.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -380,7 +381,7 @@ fn write_row(
     let is_late = kind == Kind::Database18;
     match write {
         Write::Session(info) => {
-            let exists = put_session(connection, kind, info);
+            let exists = put_session(connection, kind, now, info);
             let name = if exists { "session.updated.1" } else { "session.created.1" };
             let id = info["id"].as_str().unwrap();
             event(connection, kind, author, id, name, &json!({"sessionID": id, "info": info}));
@@ -455,7 +456,7 @@ fn body(document: &Value, columns: &[&str]) -> String {
 }
 
 /// Inserts or updates the row of a session. Says whether it was there.
-fn put_session(connection: &Connection, kind: Kind, info: &Value) -> bool {
+fn put_session(connection: &Connection, kind: Kind, now: i64, info: &Value) -> bool {
     let id = info["id"].as_str().unwrap();
     let project = info["projectID"].as_str().unwrap_or("global");
     let text = |member: &str| info[member].as_str().map(str::to_owned);
@@ -465,6 +466,11 @@ fn put_session(connection: &Connection, kind: Kind, info: &Value) -> bool {
     connection.execute(sql, [project]).unwrap();
     let exists: bool =
         connection.query_row("SELECT count(*) FROM session WHERE id = ?1", [id], |row| row.get(0)).unwrap();
+    // 1.2 notes the time of every change of a row, and that is `time.updated`.
+    let updated = match exists && kind == Kind::Database12 {
+        true => Some(now),
+        false => info["time"]["updated"].as_i64(),
+    };
     let sql = "INSERT INTO session (id, project_id, parent_id, slug, directory, title, version, summary_additions,
             summary_deletions, summary_files, revert, permission, time_created, time_updated, time_archived, share_url)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
@@ -484,7 +490,7 @@ fn put_session(connection: &Connection, kind: Kind, info: &Value) -> bool {
         json("revert"),
         json("permission"),
         info["time"]["created"].as_i64(),
-        info["time"]["updated"].as_i64(),
+        updated,
         info["time"]["archived"].as_i64(),
         info["share"]["url"].as_str(),
     ];
