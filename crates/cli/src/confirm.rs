@@ -20,8 +20,8 @@ pub(crate) fn agreed(context: &Context, yes: bool, question: &str) -> Result<boo
         return Ok(true);
     }
     if !io::stdin().is_terminal() || context.json {
-        return Err(CliError::usage("nobody can be asked here whether that is meant")
-            .hint("nothing was done; `--yes` says so"));
+        return Err(CliError::usage("not a terminal, so nothing was confirmed")
+            .hint("nothing was done; pass `--yes` to confirm"));
     }
     confirmed(question)
 }

@@ -12,6 +12,7 @@ use annals::query::SessionQuery;
 use annals::scratch::Scratch;
 use annals::sync::source::Source;
 use annals::sync::{self, Account, Options, Stage, SyncError};
+use annals::workspace::Workspace;
 
 use crate::context::{Context, now};
 use crate::error::{CliError, Outcome};
@@ -180,7 +181,17 @@ impl Context {
             }
         };
         let annals = Annals::open_or_create(&self.store_path()?)?.with_clock(now);
-        let account = self.sync(&annals, &sources, options)?;
+        let own = self.found_paths();
+        let workspace = Workspace::new(&annals, &own);
+        self.recover(&workspace);
+        let (own, foreign): (Vec<_>, Vec<_>) =
+            sources.into_iter().partition(|source| workspace.is_own(Path::new(&source.url())));
+        let mut account = Account::default();
+        for (sources, is_own) in [(own, true), (foreign, false)] {
+            if !sources.is_empty() {
+                account.add(self.sync(&annals, &sources, Options { own: is_own, ..options })?);
+            }
+        }
         Ok((annals, account))
     }
 
@@ -263,6 +274,7 @@ impl Context {
                 count(lost.count(), "revision")
             ));
         }
+        self.recover(&Workspace::new(&annals, &found.paths));
         let is_empty = || annals.sessions(&SessionQuery::default()).is_ok_and(|found| found.value.is_empty());
         let freshness = if annals.is_read_only() {
             if is_empty() {
@@ -309,23 +321,6 @@ impl Context {
         Ok(account)
     }
 
-    /// Lets the store know of what a command has changed in a home.
-    pub(crate) fn changed(&self, homes: &Homes) {
-        let Homes::Store(store) = homes else { return };
-        if !self.is_syncing || store.sources.is_empty() || store.annals.is_read_only() {
-            return;
-        }
-        let sources: Vec<Box<dyn Source>> =
-            store.sources.iter().filter_map(|path| open_source(path).ok()).collect();
-        let options = Options::to(Stage::Messages);
-        if let Err(error) = self.sync(&store.annals, &sources, options) {
-            self.warn(&format!(
-                "it is done, but the store does not know yet: {}",
-                one_line(&error.to_string())
-            ));
-        }
-    }
-
     /// The homes of OpenCode as they are: those that `--home` names, or else the user's. Where there are none, the store.
     pub(crate) fn open_directly(&self) -> Result<Vec<Box<dyn Write>>, CliError> {
         match self.homes.is_empty() {
@@ -339,22 +334,6 @@ impl Context {
                 }
                 homes => homes,
             },
-        }
-    }
-
-    /// The same, of what a command has changed in a home without having opened the store.
-    pub(crate) fn changed_at(&self, place: &Path) {
-        let is_place =
-            |path: &PathBuf| path == place || path.canonicalize().ok() == place.canonicalize().ok();
-        let store = self.store.path.as_ref().filter(|path| path.exists());
-        if let Some(path) = store
-            && self.found_paths().iter().any(is_place)
-            && let Ok(annals) = Annals::open(path)
-        {
-            let annals = annals.with_clock(now);
-            let store =
-                Store { annals, sources: self.found_paths(), is_named: false, freshness: Freshness::Left };
-            self.changed(&Homes::Store(Box::new(store)));
         }
     }
 
@@ -394,7 +373,7 @@ impl Context {
         found
     }
 
-    fn found_paths(&self) -> Vec<PathBuf> {
+    pub(crate) fn found_paths(&self) -> Vec<PathBuf> {
         let Some(data) = &self.data_directory else { return Vec::new() };
         let Discovered { directory, mut databases } = open::discover(data);
         if let Some(named) = self.opencode_db.as_deref().map(|named| data.join(named))
@@ -434,6 +413,15 @@ impl Context {
         }
     }
 
+    /// The target that a path means.
+    pub(crate) fn target_of(&self, url: &str) -> Result<Target, CliError> {
+        let path = self.current_dir.join(open::path_of(url)?);
+        let is_own_store = self.store.path.as_ref().is_some_and(|store| {
+            path.canonicalize().ok().is_some_and(|path| store.canonicalize().ok() == Some(path))
+        });
+        Ok(if is_own_store { Target::Store(path) } else { Target::Home(path.display().to_string()) })
+    }
+
     /// Says that what was shown is not all there is.
     pub(crate) fn report_awaited(&self, n_parts: usize) -> Outcome {
         if n_parts == 0 {
@@ -462,6 +450,13 @@ impl Context {
     }
 }
 
+impl Store {
+    /// The user's own homes.
+    pub(crate) fn own(&self) -> &[PathBuf] {
+        &self.sources
+    }
+}
+
 impl Homes {
     /// All of them as one.
     pub(crate) fn read(&self) -> Several<'_> {
@@ -486,31 +481,6 @@ impl Homes {
         match self {
             Homes::Store(store) => Some(store),
             Homes::Direct(_) => None,
-        }
-    }
-
-    /// Where to change a session: in the first of the homes it comes from that still has it. If none does, in the store.
-    pub(crate) fn of(&self, session: &SessionRecord) -> Result<Owner<'_>, CliError> {
-        match self {
-            Homes::Direct(homes) => {
-                let origin = session.origins.first();
-                let home = homes.iter().find(|home| Some(&home.url()) == origin);
-                let gone = || CliError::new(format!("the home of session {} is gone", session.id));
-                home.map(|home| Owner::Home(&**home)).ok_or_else(gone)
-            }
-            Homes::Store(store) if store.is_named => Ok(Owner::Store(&store.annals)),
-            Homes::Store(store) => {
-                for origin in session.origins.iter().filter(|origin| **origin != store.annals.url()) {
-                    if !Path::new(origin).exists() {
-                        continue;
-                    }
-                    let home = open::open(origin)?;
-                    if home.session(&session.id)?.is_some() {
-                        return Ok(Owner::Origin(home));
-                    }
-                }
-                Ok(Owner::Store(&store.annals))
-            }
         }
     }
 }
@@ -555,28 +525,6 @@ impl Target {
             Target::Home(url) => open::open_or_create(url, Generation::Portable)?,
             Target::Store(path) => Box::new(Annals::open_or_create(path)?.with_clock(now)),
         })
-    }
-}
-
-/// The home in which a session is changed.
-pub(crate) enum Owner<'h> {
-    /// The one it was read from.
-    Home(&'h dyn Write),
-    /// The home of OpenCode that the store has it from.
-    Origin(Box<dyn Write>),
-    /// The store itself: nowhere else is it any more.
-    Store(&'h Annals),
-}
-
-impl<'h> Deref for Owner<'h> {
-    type Target = dyn Write + 'h;
-
-    fn deref(&self) -> &(dyn Write + 'h) {
-        match self {
-            Owner::Home(home) => *home,
-            Owner::Origin(home) => &**home,
-            Owner::Store(store) => *store,
-        }
     }
 }
 

@@ -14,6 +14,7 @@ mod error;
 mod homes;
 mod kept;
 mod moment;
+mod operate;
 mod output;
 mod progress;
 mod prose;

@@ -11,6 +11,7 @@ mod remove;
 mod restore;
 mod running;
 mod undo;
+mod write;
 
 use annals_core::id::{Millis, SessionId};
 
@@ -24,6 +25,7 @@ pub use remove::{RemovalPlan, plan_removal, remove};
 pub use restore::{Restored, restore};
 pub use running::Running;
 pub use undo::{Undone, undo};
+pub use write::{Target, write};
 
 /// The kinds of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -116,6 +116,26 @@ pub struct Account {
     pub failed: Vec<String>,
 }
 
+impl Account {
+    /// Adds what another sync did.
+    pub fn add(&mut self, other: Account) {
+        self.sessions += other.sessions;
+        self.looked += other.looked;
+        self.new += other.new;
+        self.changed += other.changed;
+        self.gone.extend(other.gone);
+        self.forgotten += other.forgotten;
+        self.seen += other.seen;
+        self.imported += other.imported;
+        self.unchanged += other.unchanged;
+        self.deleted += other.deleted;
+        self.recorded += other.recorded;
+        self.indexed += other.indexed;
+        self.quarantined.extend(other.quarantined);
+        self.failed.extend(other.failed);
+    }
+}
+
 /// A sync ended early. What was done until then is committed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -11,11 +11,22 @@ use crate::open;
 pub struct Workspace<'w> {
     store: &'w Annals,
     own: Vec<PathBuf>,
+    /// Whether the homes were named for this one time.
+    is_named: bool,
 }
 
 impl<'w> Workspace<'w> {
     /// A workspace of a store and the user's own homes.
     pub fn new(store: &'w Annals, own: &[PathBuf]) -> Workspace<'w> {
+        Workspace::of(store, own, false)
+    }
+
+    /// A workspace of a store and homes that were named: operations go there this time, and the store does not follow them for that.
+    pub fn of_named(store: &'w Annals, homes: &[PathBuf]) -> Workspace<'w> {
+        Workspace::of(store, homes, true)
+    }
+
+    fn of(store: &'w Annals, own: &[PathBuf], is_named: bool) -> Workspace<'w> {
         let mut homes: Vec<PathBuf> = Vec::new();
         for path in own {
             // Two names of one place are one home.
@@ -24,7 +35,7 @@ impl<'w> Workspace<'w> {
                 homes.push(path);
             }
         }
-        Workspace { store, own: homes }
+        Workspace { store, own: homes, is_named }
     }
 
     /// The store.
@@ -32,13 +43,13 @@ impl<'w> Workspace<'w> {
         self.store
     }
 
-    /// The user's own homes, by their canonical paths.
+    /// The homes that operations go to, by their canonical paths: the user's own, or those that were named.
     pub fn own(&self) -> &[PathBuf] {
         &self.own
     }
 
     /// Whether a path is one of the user's own homes.
     pub fn is_own(&self, path: &Path) -> bool {
-        self.own.contains(&open::canonical(path))
+        !self.is_named && self.own.contains(&open::canonical(path))
     }
 }

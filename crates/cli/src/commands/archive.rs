@@ -1,13 +1,15 @@
 //! `annals archive`
 
+use annals::ops::{self, Kind};
 use annals::sync::Stage;
 use serde::Serialize;
 
-use crate::commands::rename::edit_session;
 use crate::context::Context;
-use crate::error::{CliError, CommandResult, Outcome};
+use crate::error::CommandResult;
 
-/// Mark sessions as archived, or take the mark away
+/// Mark sessions as archived, or remove the mark
+///
+/// The mark changes in every home of yours that holds the session, and in the store. `annals undo` takes it back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -18,7 +20,7 @@ pub(crate) struct ArchiveArgs {
     /// Sessions: ids, beginnings of ids, `last`, or pieces of titles
     #[arg(required = true, value_name = "SESSION")]
     sessions: Vec<String>,
-    /// Take the mark away
+    /// Remove the mark
     #[arg(long)]
     undo: bool,
 }
@@ -27,6 +29,8 @@ pub(crate) struct ArchiveArgs {
 struct ArchivedJson {
     id: String,
     archived: Option<i64>,
+    operation: Option<i64>,
+    places: Vec<String>,
 }
 
 pub(crate) fn run(context: &Context, args: &ArchiveArgs) -> CommandResult {
@@ -37,27 +41,35 @@ pub(crate) fn run(context: &Context, args: &ArchiveArgs) -> CommandResult {
         .iter()
         .map(|wanted| context.session(&homes.read(), wanted))
         .collect::<Result<_, _>>()?;
-    let mut rows = Vec::new();
-    for session in &sessions {
-        let archived = (!args.undo).then_some(context.clock.now);
-        let place = edit_session(&homes, session, "archive a session", |document| {
+    let archived = (!args.undo).then_some(context.clock.now);
+    let report = context.operate(&homes, |workspace| {
+        let mark = |document: &annals::model::Document| {
             let edited = match archived {
                 Some(now) => document.with(&["time", "archived"], &now),
                 None => document.without(&["time", "archived"]),
             };
-            edited.map_err(CliError::new)
-        })?;
-        let what = if args.undo { "is no longer archived" } else { "is archived" };
-        if !context.json {
-            context.note(&format!("{} {what}{}", session.id, place.remark()));
-        }
-        rows.push(ArchivedJson { id: session.id.to_string(), archived });
-    }
-    context.changed(&homes);
+            edited.map_err(|error| error.to_string())
+        };
+        Ok(ops::edit(workspace, context.request(Kind::Archive), &sessions, &mark)?)
+    })?;
     if context.json {
+        let rows: Vec<ArchivedJson> = sessions
+            .iter()
+            .map(|session| ArchivedJson {
+                id: session.id.to_string(),
+                archived,
+                operation: report.operation,
+                places: report.places.clone(),
+            })
+            .collect();
         let mut output = context.plain_output();
         output.json(&rows)?;
         output.finish()?;
+        return Ok(context.outcome_of(&report));
     }
-    Ok(Outcome::Done)
+    for session in &sessions {
+        let what = if args.undo { "is no longer archived" } else { "is archived" };
+        context.note(&format!("{} {what}", session.id));
+    }
+    Ok(context.report_operation(&report))
 }

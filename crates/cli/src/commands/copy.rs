@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use annals::copy::{Account, CopyFailure, Options, Tally, copy, with_children};
+use annals::copy::{Account, CopyError, CopyFailure, Options, Tally, copy, with_children};
 use annals::home::opencode_db::Generation;
 use annals::home::{Read, Several, Write};
 use annals::open::{open_all, open_or_create, path_of};
+use annals::ops::{Kind, Report};
 use annals::project::IdentityRule;
 use annals::query::SessionQuery;
 use serde::Serialize;
@@ -81,6 +82,7 @@ struct AccountJson {
     differing: Vec<DifferingJson>,
     copied_sessions: Vec<CopiedJson>,
     files: Vec<String>,
+    operation: Option<i64>,
 }
 
 #[derive(Serialize)]
@@ -136,7 +138,6 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
     // The oldest first, so that rows lie in the order of time.
     sessions.reverse();
     let unreadable = if args.sessions.is_empty() { found.quarantined } else { Vec::new() };
-    let to = open_target(args, &target_path, generation)?;
     let options = Options {
         dry_run: args.dry_run,
         merge: args.merge,
@@ -145,20 +146,26 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
         git: PathBuf::from("git"),
     };
     let progress = context.progress(sessions.len(), "copying sessions");
-    let copied = copy(&from, to.home(), sessions, &options, &|| progress.advance());
-    drop(progress);
-    if !args.dry_run {
-        context.changed_at(&target_path);
-    }
-    let (mut account, failure) = match copied {
-        Ok(account) => (account, None),
-        Err(error) => (*error.account, Some(error.cause)),
+    let ((mut account, failure), report) = if args.dry_run {
+        let to = open_target(args, &target_path, generation)?;
+        let copied = copy(&from, to.home(), sessions, &options, &|| progress.advance());
+        let (mut account, failure) = parts_of(copied);
+        to.name_files(&target_path, &mut account.files);
+        ((account, failure), Report::default())
+    } else {
+        // It is made before it is written to, with the tables that suit what is copied.
+        drop(open_or_create(&args.to, generation)?);
+        context.write_to(&context.target_of(&args.to)?, Kind::Copy, |to| {
+            let (account, failure) = parts_of(copy(&from, to, sessions, &options, &|| progress.advance()));
+            let ids = account.copied.iter().map(|session| session.id.clone()).collect();
+            ((account, failure), ids)
+        })?
     };
-    to.name_files(&target_path, &mut account.files);
+    drop(progress);
     account.documents.seen += unreadable.len();
     account.documents.quarantined += unreadable.len();
     account.quarantined.splice(0..0, unreadable);
-    print(context, args, &account)?;
+    print(context, args, &account, &report)?;
     match failure {
         Some(CopyFailure::Read(error)) => Err(unfinished(error.into())),
         Some(CopyFailure::Commit(error)) => Err(unfinished(error.into())),
@@ -227,7 +234,15 @@ fn same_place(a: &Path, b: &Path) -> bool {
 /// This many copied sessions are named.
 const NAMED: usize = 10;
 
-fn print(context: &Context, args: &CopyArgs, account: &Account) -> Result<(), CliError> {
+/// What was done, and why it ended early.
+fn parts_of(copied: Result<Account, CopyError>) -> (Account, Option<CopyFailure>) {
+    match copied {
+        Ok(account) => (account, None),
+        Err(error) => (*error.account, Some(error.cause)),
+    }
+}
+
+fn print(context: &Context, args: &CopyArgs, account: &Account, report: &Report) -> Result<(), CliError> {
     if context.json {
         let mut output = context.plain_output();
         let Tally { seen, copied, unchanged, quarantined, .. } = account.documents;
@@ -255,6 +270,7 @@ fn print(context: &Context, args: &CopyArgs, account: &Account) -> Result<(), Cl
                 .map(|session| CopiedJson { id: session.id.to_string(), title: session.title.clone() })
                 .collect(),
             files: account.files.iter().map(|path| path.display().to_string()).collect(),
+            operation: report.operation,
         })?;
         output.finish()?;
         return Ok(());
@@ -283,6 +299,7 @@ fn print(context: &Context, args: &CopyArgs, account: &Account) -> Result<(), Cl
         context.note(&one_line(&line));
     }
     kept::report(context, &account.differing);
+    context.report_operation(report);
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use annals::history::{History, LogQuery};
 use annals::home::annals::{Annals, Forgotten};
+use annals::ops::{Kind, Request};
 use annals::remove;
 use annals::sync::Stage;
 use serde::Serialize;
@@ -85,6 +86,10 @@ pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
     }
     let ids: Vec<_> = wanted.iter().map(|known| known.id.clone()).collect();
     let forgotten = store.forget_all(&ids)?;
+    // The command names what is to be forgotten, so its words are not kept.
+    let request =
+        Request { words: format!("forget {}", count(ids.len(), "session")), ..context.request(Kind::Forget) };
+    store.note_forget(&request)?;
     report(context, &store, &wanted, &forgotten)
 }
 

@@ -7,10 +7,11 @@ use annals::import::{Existing, import, refile};
 use annals::model::Document;
 use annals::model::format::{ImportError, jsonl, opencode};
 use annals::model::id::ProjectId;
+use annals::ops::Kind;
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::error::{CliError, CommandResult, Outcome};
+use crate::error::{CliError, CommandResult};
 use crate::kept::{self, DifferenceArgs, DifferingJson};
 use crate::text::{count, one_line};
 
@@ -47,6 +48,8 @@ struct AccountJson {
     quarantined: usize,
     sessions: Vec<String>,
     completed: usize,
+    operation: Option<i64>,
+    places: Vec<String>,
     differing: Vec<DifferingJson>,
 }
 
@@ -86,10 +89,13 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
         imported = refile(imported, &identity(&path)?.id, &path);
     }
     // Only now that there is something to store may a home be made for it.
-    let home = target.open_or_create()?;
     let existing = if args.merge { Existing::Merge(args.difference.choice()) } else { Existing::Refuse };
-    let account = import(&*home, imported, existing, context.clock.now)?;
-    context.changed_at(Path::new(&home.url()));
+    let (account, report) = context.write_to(&target, Kind::Import, |home| {
+        let account = import(home, imported, existing, context.clock.now);
+        let sessions = account.as_ref().map(|account| account.sessions.clone()).unwrap_or_default();
+        (account, sessions)
+    })?;
+    let account = account?;
     if context.json {
         let mut output = context.plain_output();
         output.json(&AccountJson {
@@ -99,6 +105,8 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
             quarantined: 0,
             sessions: account.sessions.iter().map(ToString::to_string).collect(),
             completed: account.completed,
+            operation: report.operation,
+            places: report.places.clone(),
             differing: account.differing.iter().map(DifferingJson::from).collect(),
         })?;
         output.finish()?;
@@ -122,8 +130,9 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
             context.note(&format!("{n} adapted to what OpenCode 1.18 requires"));
         }
         kept::report(context, &account.differing);
+        return Ok(context.report_operation(&report));
     }
-    Ok(Outcome::Done)
+    Ok(context.outcome_of(&report))
 }
 
 fn read(file: &str) -> Result<Vec<u8>, CliError> {

@@ -6,6 +6,7 @@ use annals::history::{History, LogQuery, Revision};
 use annals::home::Read;
 use annals::home::annals::Annals;
 use annals::model::id::{Millis, SessionId};
+use annals::ops::{Operation, OperationQuery, State};
 use annals::sync::Stage;
 use serde::Serialize;
 
@@ -16,18 +17,22 @@ use crate::output::Output;
 use crate::text::{count, cut, fit, fit_right, grouped, one_line, width};
 use crate::time_arg::parse_time;
 
-/// List what was changed: every revision of the store, the latest first
+/// List what was done: operations first, revisions on request
 ///
-/// A revision is what was committed together: what a sync found new in a home of OpenCode, or what a command changed in the
-/// store itself. Its number is what `annals show --at`, `annals diff`, `annals undo` and `annals restore` take. Revisions are listed
-/// by time. What `annals sync --events` learns from OpenCode's log is about earlier times and has higher numbers.
+/// An operation is a command that changed something: rename, archive, rm, import, copy, restore, forget, undo. Its number is what
+/// `annals undo` takes. A revision is what the store committed together, for an operation or because a sync found it; its number is what
+/// `annals show --at`, `annals diff` and `annals restore --at` take.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  annals log -n 10
-  annals log last                   what happened to one session
-  annals log --since yesterday --json | jq '.[].reason'")]
+  annals log -n 10                  the last ten operations
+  annals log last                   what was done to one session
+  annals log --revisions last       every revision of it
+  annals log --since yesterday --json | jq '.[].words'")]
 pub(crate) struct LogArgs {
+    /// List revisions of the store instead of operations
+    #[arg(short, long)]
+    revisions: bool,
     /// Only what touched this session: an id, the beginning of one, `last`, or a piece of the title
     session: Option<String>,
     /// Only at or after this time: 2026-02-01, 2026-02-01T10:00, 7d, 12h, today, yesterday
@@ -36,7 +41,7 @@ pub(crate) struct LogArgs {
     /// Only before this time
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Show so many at most
+    /// Upper bound on the number of lines
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<usize>,
 }
@@ -68,6 +73,10 @@ pub(crate) fn run(context: &Context, args: &LogArgs) -> CommandResult {
     let store = &store.annals;
     let session = args.session.as_deref().map(|wanted| known_session(context, store, wanted)).transpose()?;
     let session = session.map(|known| known.id);
+    if !args.revisions {
+        let query = OperationQuery { session, since, until, limit: args.limit, after: None };
+        return operations(context, store, &query);
+    }
     let query = LogQuery { session: session.clone(), since, until, limit: args.limit, ..LogQuery::default() };
     let revisions = store.log(&query)?;
     if context.json {
@@ -93,6 +102,94 @@ pub(crate) fn run(context: &Context, args: &LogArgs) -> CommandResult {
     if !is_terminal {
         context.note(&tally);
     }
+    Ok(Outcome::Done)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OperationJson {
+    operation: i64,
+    time: i64,
+    kind: String,
+    words: String,
+    state: &'static str,
+    user: Option<String>,
+    host: Option<String>,
+    pid: Option<u32>,
+    places: Vec<String>,
+    #[serde(rename = "sessionIDs")]
+    session_ids: Vec<String>,
+    revisions: Vec<i64>,
+    undoes: Option<i64>,
+    undone_by: Option<i64>,
+}
+
+impl From<Operation> for OperationJson {
+    fn from(operation: Operation) -> OperationJson {
+        OperationJson {
+            operation: operation.number,
+            time: operation.time,
+            kind: operation.kind,
+            words: operation.words,
+            state: state_name(operation.state),
+            user: operation.user,
+            host: operation.host,
+            pid: operation.pid,
+            places: operation.places,
+            session_ids: operation.sessions.iter().map(ToString::to_string).collect(),
+            revisions: operation.revisions,
+            undoes: operation.undoes,
+            undone_by: operation.undone_by,
+        }
+    }
+}
+
+fn state_name(state: State) -> &'static str {
+    match state {
+        State::Underway => "underway",
+        State::Done => "done",
+        State::Dropped => "dropped",
+        State::Partial => "partial",
+    }
+}
+
+/// Lists operations, the latest first.
+fn operations(context: &Context, store: &Annals, query: &OperationQuery) -> CommandResult {
+    let operations = store.operations(query)?;
+    if context.json {
+        let mut output = context.plain_output();
+        output.json_array(operations.into_iter().map(OperationJson::from))?;
+        output.finish()?;
+        return Ok(Outcome::Done);
+    }
+    if operations.is_empty() {
+        context.note("no operations; `annals log --revisions` lists what sync found");
+        return Ok(Outcome::Done);
+    }
+    let mut output = context.paged_output();
+    let paint = output.paint;
+    let numbers = operations.iter().map(|operation| operation.number.to_string().len()).max().unwrap_or(0);
+    for operation in &operations {
+        let mark = match (operation.undone_by, operation.state) {
+            (Some(by), _) => format!("undone by {by}"),
+            (None, State::Partial) => "cut short".to_owned(),
+            (None, State::Underway) => "running".to_owned(),
+            _ => String::new(),
+        };
+        let left = output.width.saturating_sub(numbers + 2 + 16 + 2 + width(&mark) + 2);
+        output.line(format!(
+            "{}  {}  {}  {}",
+            paint.id(fit_right(&operation.number.to_string(), numbers)),
+            paint.dim(context.clock.date_time(operation.time)),
+            cut(&one_line(&operation.words), left),
+            paint.warn(mark),
+        ))?;
+        for place in &operation.places {
+            let place = cut(place, output.width.saturating_sub(numbers + 5)).into_owned();
+            output.line(format!("{}  {}", " ".repeat(numbers), paint.dim(format!("in {place}"))))?;
+        }
+    }
+    output.finish()?;
     Ok(Outcome::Done)
 }
 

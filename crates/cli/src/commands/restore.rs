@@ -1,21 +1,21 @@
 //! `annals restore`
 
-use annals::history::{self, At};
-use annals::home::{Read, Write};
+use annals::history::At;
+use annals::ops::{self, Kind};
 use annals::sync::Stage;
 use serde::Serialize;
 
-use crate::commands::undo::made;
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
+use crate::homes::Homes;
 use crate::moment::{describe, known_session, open_at, parse_moment, unfinished_then};
 use crate::text::count;
 
 /// Make a session what it was
 ///
-/// Messages that were deleted since come back, those that were added go, and everything else becomes what it was at that
-/// moment, in one revision that can be undone. A session that was deleted from the store comes back as it was last. OpenCode's
-/// own home is not changed: `annals copy` takes the session there.
+/// Messages that were deleted since come back, those that were added go, and everything else becomes what it was at that moment: in every
+/// home of yours that holds the session, and in the store. Without `--at`, a session that was deleted comes back as it was last, to the
+/// home that had it. `annals undo` takes it back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,49 +38,65 @@ struct RestoredJson<'a> {
     revision: Option<i64>,
     written: usize,
     deleted: usize,
+    operation: Option<i64>,
+    places: &'a [String],
 }
 
 pub(crate) fn run(context: &Context, args: &RestoreArgs) -> CommandResult {
     let at = args.at.as_deref().map(|at| parse_moment(at, &context.clock)).transpose()?;
-    let store = context.open_store(Stage::Parts, "keeps no history")?;
-    let store = &store.annals;
+    let homes = Homes::Store(Box::new(context.open_store(Stage::Parts, "keeps no history")?));
+    let Some(store) = homes.store().map(|store| &store.annals) else {
+        return Err(CliError::new("there is no store"));
+    };
     let known = known_session(context, store, &args.session)?;
-    let at = match (at, known.deleted_after) {
-        (Some(at), _) => at,
-        (None, Some(revision)) => At::Revision(revision),
-        (None, None) => {
+    let at = match (at, known.deleted_after, known.record.gone) {
+        (Some(at), _, _) => at,
+        (None, Some(revision), _) => At::Revision(revision),
+        // It is in no home any more: it comes back as the store has it.
+        (None, None, Some(_)) => At::Revision(store.head()?),
+        (None, None, None) => {
             let id = &known.id;
-            let error = CliError::usage(format!("session {id} is there; say what to make of it with `--at`"));
-            let error = error.hint(format!("`annals log {id}` lists its revisions"));
-            return Err(match known.record.gone {
-                Some(_) => error.hint(format!(
-                    "`annals copy --from {} --to HOME {id}` brings it back to OpenCode",
-                    store.url()
-                )),
-                None => error,
-            });
+            let error =
+                CliError::usage(format!("session {id} exists: choose the revision to restore with `--at`"));
+            return Err(error.hint(format!("`annals log --revisions {id}` lists its revisions")));
         }
     };
     let then = open_at(store, at)?;
     let when = describe(store, at, &context.clock)?;
-    let transaction = history::restore(store, &*then, &known.id, format!("restore a session as of {when}"))?;
-    let receipt = store.commit(transaction)?;
+    let restored = context.operate(&homes, |workspace| {
+        Ok(ops::restore(workspace, context.request(Kind::Restore), &known.record, &*then)?)
+    })?;
+    let report = &restored.report;
     if context.json {
         let mut output = context.plain_output();
+        let revision = match report.operation {
+            Some(operation) => {
+                store.operation(operation)?.and_then(|operation| operation.revisions.last().copied())
+            }
+            None => None,
+        };
         output.json(&RestoredJson {
             session_id: known.id.as_str(),
-            revision: receipt.revision,
-            written: receipt.written,
-            deleted: receipt.deleted,
+            revision,
+            written: restored.written,
+            deleted: restored.deleted,
+            operation: report.operation,
+            places: &report.places,
         })?;
         output.finish()?;
-        return Ok(Outcome::Done);
+        return Ok(context.outcome_of(report));
     }
-    if receipt.revision.is_none() {
+    let mut outcome = Outcome::Done;
+    if report.operation.is_none() {
         context.note(&format!("{} is what it was at {when} already", known.id));
     } else {
         context.note(&format!("{} is again what it was at {when}", known.id));
-        context.note(&made(&receipt));
+        context.note(&format!(
+            "{} written, {} deleted",
+            count(restored.written, "document"),
+            restored.deleted
+        ));
+        outcome = context.report_operation(report);
     }
     let n_unfinished = unfinished_then(&*then, &known.id)?.len();
     if n_unfinished > 0 {
@@ -89,5 +105,5 @@ pub(crate) fn run(context: &Context, args: &RestoreArgs) -> CommandResult {
             count(n_unfinished, "document")
         ));
     }
-    Ok(Outcome::Done)
+    Ok(outcome)
 }

@@ -1,30 +1,26 @@
 //! `annals rm`
 
-use std::io::{self, IsTerminal};
-
-use annals::home::Write;
 use annals::model::Key;
 use annals::model::lens::Session;
-use annals::remove::{self, Removal};
+use annals::ops::{self, Kind, RemovalPlan};
+use annals::remove::Removal;
 use annals::sync::Stage;
 use serde::Serialize;
 
-use crate::confirm::confirmed;
+use crate::confirm::agreed;
 use crate::context::Context;
-use crate::error::{CliError, CommandResult, Outcome};
-use crate::homes::{Freshness, Owner, Store};
+use crate::error::{CommandResult, Outcome};
 use crate::text::{count, one_line};
 
 /// Delete sessions with all that belongs to them
 ///
-/// Messages, parts, todo lists, diffs and the sessions they started go too, in one transaction. OpenCode's own delete
-/// leaves some of that behind. They are deleted from OpenCode's home; the store keeps what it knows of them until it is
-/// told to forget them (`annals forget`). From a home that was named with `--home` they are gone for good, unless
-/// `annals export --format jsonl` has made a copy.
+/// Messages, parts, todo lists, diffs and the sessions they started go too. OpenCode's own delete leaves some of that behind. They are
+/// deleted from every home of yours that holds them; the store keeps what it knows of them until it is told to forget them
+/// (`annals forget`). `annals undo` brings them back as they were, byte for byte.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  annals rm --dry-run last          what would go
+  annals rm --dry-run last          what would go, and from where
   annals rm 36f8c1")]
 pub(crate) struct RmArgs {
     /// Sessions: ids, beginnings of ids, `last`, or pieces of titles
@@ -47,93 +43,90 @@ struct RemovedJson {
     removed: bool,
     /// Whether the store has them still.
     kept: bool,
+    operation: Option<i64>,
+    places: Vec<String>,
 }
 
 pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
     // All of it, so that what is deleted in a home is in the store.
     let homes = context.open(if args.dry_run { Stage::Messages } else { Stage::Parts })?;
-    let mut outcome = Outcome::Done;
     let sessions: Vec<_> = args
         .sessions
         .iter()
         .map(|wanted| context.session(&homes.read(), wanted))
         .collect::<Result<_, _>>()?;
-    let mut rows = Vec::new();
-    let mut fates = Vec::new();
-    for session in sessions {
-        let owner = homes.of(&session)?;
-        let home: &dyn Write = &*owner;
-        let fate = match (&owner, homes.store()) {
-            (Owner::Store(_), _) => Fate::Undoable,
-            (_, Some(Store { freshness: Freshness::Synced, .. })) => Fate::Kept,
-            _ => Fate::Lost,
-        };
-        // It may have gone with one named before it.
-        let Some(session) = home.session(&session.id)? else { continue };
-        let removal = remove::plan(home, session)?;
+    context.operate(&homes, |workspace| {
+        let plan = ops::plan_removal(workspace, &homes.read(), &sessions)?;
         if !context.json {
-            describe(context, &removal);
+            describe(context, &plan);
         }
-        let agreed = !args.dry_run && (args.yes || confirm(context, fate)?);
-        if agreed {
-            remove::carry_out(home, &removal, "delete a session")?;
-            let left: usize = removal
-                .sessions
-                .iter()
-                .map(|session| home.session_keys(&session.id).map_or(0, |keys| keys.len()))
-                .sum();
-            if left > 0 {
-                context.note("an agent is still writing to it; stop the agent and delete it again");
-                outcome = Outcome::WithProblems;
-            }
+        let mut row = to_json(&plan);
+        if args.dry_run {
+            context.note("nothing was deleted");
+            return print(context, &row, Outcome::Done);
         }
-        if agreed {
-            fates.push(fate);
+        if !agreed(context, args.yes, question(&plan))? {
+            context.note("nothing was deleted");
+            return print(context, &row, Outcome::Done);
         }
-        rows.push(to_json(&removal, agreed, fate));
-    }
-    if !fates.is_empty() {
-        context.changed(&homes);
-    }
-    if context.json {
-        let mut output = context.plain_output();
-        output.json(&rows)?;
-        output.finish()?;
-    } else if rows.iter().any(|row| row.removed) {
-        let n_sessions: usize = rows.iter().filter(|row| row.removed).map(|row| row.sessions.len()).sum();
-        context.note(&format!("deleted {}", count(n_sessions, "session")));
-        if fates.contains(&Fate::Kept) {
+        let is_in_home = !plan.homes.is_empty();
+        let report = ops::remove(workspace, context.request(Kind::Remove), plan)?;
+        row.removed = true;
+        row.operation = report.operation;
+        row.places = report.places.clone();
+        if !context.json {
+            context.note(&format!("deleted {}", count(row.sessions.len(), "session")));
+        }
+        let outcome = match context.json {
+            true => context.outcome_of(&report),
+            false => context.report_operation(&report),
+        };
+        if !context.json && is_in_home && homes.store().is_some() {
             context.note("the store keeps them, marked [source gone]; `annals forget` erases them there");
         }
-        if fates.contains(&Fate::Undoable) {
-            context
-                .note("`annals undo` brings back what was deleted from the store; `annals forget` erases it");
-        }
-    } else {
-        context.note("nothing was deleted");
+        print(context, &row, outcome)
+    })
+}
+
+fn print(context: &Context, row: &RemovedJson, outcome: Outcome) -> CommandResult {
+    if context.json {
+        let mut output = context.plain_output();
+        output.json(&[row])?;
+        output.finish()?;
     }
     Ok(outcome)
 }
 
-fn to_json(removal: &Removal, removed: bool, fate: Fate) -> RemovedJson {
-    let n = |fits: fn(&Key) -> bool| removal.keys.iter().filter(|key| fits(key)).count();
+/// The fullest copy of what goes.
+fn fullest(plan: &RemovalPlan) -> Option<&Removal> {
+    plan.homes.iter().map(|(_, removal)| removal).chain(&plan.store).max_by_key(|removal| removal.keys.len())
+}
+
+fn to_json(plan: &RemovalPlan) -> RemovedJson {
+    let keys = fullest(plan).map(|removal| &removal.keys[..]).unwrap_or_default();
+    let n = |fits: fn(&Key) -> bool| keys.iter().filter(|key| fits(key)).count();
     RemovedJson {
-        sessions: removal.sessions.iter().map(|session| session.id.to_string()).collect(),
+        sessions: plan.sessions.iter().map(|session| session.id.to_string()).collect(),
         messages: n(|key| matches!(key, Key::Message(..))),
         parts: n(|key| matches!(key, Key::Part(..))),
-        documents: removal.keys.len(),
-        removed,
-        kept: fate != Fate::Lost,
+        documents: keys.len(),
+        removed: false,
+        kept: true,
+        operation: None,
+        places: plan.homes.iter().map(|(url, _)| url.clone()).collect(),
     }
 }
 
-fn describe(context: &Context, removal: &Removal) {
-    for (n, session) in removal.sessions.iter().enumerate() {
-        let title = session.stored.document.lens::<Session<'_>>().title;
-        let title = title.map(|title| one_line(&title.to_str())).unwrap_or_default();
-        context.note(&format!("{}{}  {title}", if n == 0 { "" } else { "  ↳ " }, session.id));
+fn describe(context: &Context, plan: &RemovalPlan) {
+    for session in &plan.sessions {
+        let lens = session.stored.document.lens::<Session<'_>>();
+        let title = lens.title.map(|title| one_line(&title.to_str())).unwrap_or_default();
+        let is_child = lens
+            .parent_id
+            .is_some_and(|parent| plan.sessions.iter().any(|other| parent == other.id.as_str()));
+        context.note(&format!("{}{}  {title}", if is_child { "  ↳ " } else { "" }, session.id));
     }
-    let row = to_json(removal, false, Fate::Lost);
+    let row = to_json(plan);
     context.note(&format!(
         "{}, {}, {}, {} in all",
         count(row.sessions.len(), "session"),
@@ -141,27 +134,18 @@ fn describe(context: &Context, removal: &Removal) {
         count(row.parts, "part"),
         count(row.documents, "document"),
     ));
-}
-
-/// What becomes of a session that is deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// The store keeps it.
-    Kept,
-    /// It is deleted from the store, which keeps its history.
-    Undoable,
-    /// Nobody has it any more.
-    Lost,
-}
-
-/// Asks, where there is someone to ask. A script that says `rm` means it.
-fn confirm(context: &Context, fate: Fate) -> Result<bool, CliError> {
-    if !io::stdin().is_terminal() || context.json {
-        return Ok(true);
+    for (url, _) in &plan.homes {
+        context.note(&format!("  from {url}"));
     }
-    confirmed(match fate {
-        Fate::Kept => "Delete from OpenCode's home?",
-        Fate::Undoable => "Delete from the store?",
-        Fate::Lost => "Delete for good?",
-    })
+    if plan.store.is_some() {
+        context.note("  from the store, which alone has some of them");
+    }
+}
+
+fn question(plan: &RemovalPlan) -> &'static str {
+    match (plan.homes.is_empty(), plan.store.is_some()) {
+        (true, _) => "Delete from the store?",
+        (false, true) => "Delete from OpenCode's homes and the store?",
+        (false, false) => "Delete from OpenCode's homes?",
+    }
 }

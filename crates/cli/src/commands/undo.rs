@@ -1,35 +1,48 @@
 //! `annals undo`
 
+use std::collections::HashSet;
+
 use annals::history::{self, History, LogQuery, UndoError};
 use annals::home::annals::Annals;
 use annals::home::{Read, Receipt, Write};
+use annals::model::id::SessionId;
+use annals::ops::{self, Kind, Undone};
 use annals::sync::Stage;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
-use crate::homes::is_followed;
-use crate::moment::no_revision;
+use crate::homes::{Homes, is_followed};
+use crate::moment::{known_session, no_revision};
+use crate::operate::describe;
 use crate::text::{count, one_line};
 
-/// Take a revision back
+/// Take an operation back
 ///
-/// Makes every document that the revision changed what it was before, in a new revision; so an undo can be undone. Without a
-/// number it takes back the last revision that was committed here, which is to say not by a sync. It changes the store and
-/// nothing in OpenCode's home: what `rename`, `archive` or `rm` did there is in the log as a sync, and undoing that changes
-/// what the store says.
+/// Puts everything that the operation changed back to what it was, byte for byte, in every home it changed and in the store. Without a
+/// number it takes back the last operation that was not taken back yet. An undo is an operation too: to undo it does the first one again.
+/// It refuses if something was changed since.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  annals undo                       the last change that was made to the store here
-  annals undo 42                    what revision 42 changed; `annals log` has the numbers")]
+  annals undo                       the last rename, archive, rm, import, copy or restore
+  annals undo 17                    operation 17; `annals log` has the numbers
+  annals undo 17 --only 36f8c1      just what it did to one session
+  annals undo --revision 42         what revision 42 changed in the store; OpenCode's homes stay as they are")]
 pub(crate) struct UndoArgs {
-    /// Number of the revision
-    #[arg(value_name = "REV")]
+    /// Number of the operation
+    #[arg(value_name = "OP")]
+    operation: Option<i64>,
+    /// Only what it did to this session; can be given several times
+    #[arg(long, value_name = "SESSION")]
+    only: Vec<String>,
+    /// Take back a revision of the store instead
+    #[arg(long, value_name = "REV", conflicts_with_all = ["operation", "only"])]
     revision: Option<i64>,
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct UndoneJson<'a> {
     undone: i64,
     reason: &'a str,
@@ -38,20 +51,67 @@ struct UndoneJson<'a> {
     deleted: usize,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct UndoneOperationJson<'a> {
+    undone_operation: i64,
+    kind: &'a str,
+    words: &'a str,
+    operation: Option<i64>,
+    places: &'a [String],
+    sessions: Vec<String>,
+}
+
 pub(crate) fn run(context: &Context, args: &UndoArgs) -> CommandResult {
+    if let Some(revision) = args.revision {
+        return undo_revision(context, revision);
+    }
+    let homes = Homes::Store(Box::new(context.open_store(Stage::Messages, "keeps no history")?));
+    let mut only = HashSet::new();
+    for wanted in &args.only {
+        let store = homes.store().map(|store| &store.annals);
+        only.insert(match (SessionId::parse(wanted), store) {
+            (Ok(id), _) => id,
+            (Err(_), Some(store)) => known_session(context, store, wanted)?.id,
+            (Err(error), None) => return Err(CliError::usage(error)),
+        });
+    }
+    let only = Some(&only).filter(|only| !only.is_empty());
+    let Undone { operation, report } = context.operate(&homes, |workspace| {
+        Ok(ops::undo(workspace, context.request(Kind::Undo), args.operation, only)?)
+    })?;
+    if context.json {
+        let mut output = context.plain_output();
+        output.json(&UndoneOperationJson {
+            undone_operation: operation.number,
+            kind: &operation.kind,
+            words: &operation.words,
+            operation: report.operation,
+            places: &report.places,
+            sessions: operation.sessions.iter().map(ToString::to_string).collect(),
+        })?;
+        output.finish()?;
+        return Ok(context.outcome_of(&report));
+    }
+    context.note(&format!("undid {}", describe(&operation, &context.clock)));
+    for place in &report.places {
+        context.note(&format!("  in {place}"));
+    }
+    if report.store_only {
+        context.note("  in the store");
+    }
+    match report.operation {
+        Some(number) => context.note(&format!("operation {number}; `annals undo {number}` does it again")),
+        None => context.note("it had changed nothing"),
+    }
+    Ok(context.outcome_of(&report))
+}
+
+/// Takes back what a revision changed in the store.
+fn undo_revision(context: &Context, number: i64) -> CommandResult {
     let store = context.open_store(Stage::Messages, "keeps no history")?;
     let store = &store.annals;
-    let revision = match args.revision {
-        Some(number) => store.revision(number)?.ok_or_else(|| no_revision(store, number))?,
-        None => {
-            let own = LogQuery { own: true, limit: Some(1), ..LogQuery::default() };
-            store.log(&own)?.into_iter().next().ok_or_else(|| {
-                CliError::new("nothing was committed to the store here yet")
-                    .hint("what sync found is undone by its number: `annals undo REV`; `annals log` has the numbers")
-            })?
-        }
-    };
-    let number = revision.number;
+    let revision = store.revision(number)?.ok_or_else(|| no_revision(store, number))?;
     let transaction = history::undo(store, store, number).map_err(|error| explain(store, number, error))?;
     if transaction.is_empty() {
         context.note(&format!("revision {number} changed nothing"));
@@ -88,7 +148,9 @@ pub(crate) fn run(context: &Context, args: &UndoArgs) -> CommandResult {
 pub(crate) fn made(receipt: &Receipt) -> String {
     let what = format!("{} written, {} deleted", count(receipt.written, "document"), receipt.deleted);
     match receipt.revision {
-        Some(revision) => format!("{what}: revision {revision}, which `annals undo {revision}` takes back"),
+        Some(revision) => {
+            format!("{what}: revision {revision}, which `annals undo --revision {revision}` takes back")
+        }
         None => what,
     }
 }

@@ -82,6 +82,8 @@ pub struct Annals {
     /// Whether an older annals than the one that made the tables may still write to them.
     is_newer: bool,
     clock: fn() -> Millis,
+    /// The operation that commits are part of.
+    operation: Option<i64>,
     /// Revisions that were there once and were not when it was opened.
     lost: Option<RangeInclusive<i64>>,
     /// Told of every commit of this process, so that subscribers need not ask.
@@ -257,6 +259,7 @@ impl Annals {
             file,
             is_newer: schema > known,
             clock: crate::ids::now,
+            operation: None,
             committed: (Mutex::default(), Condvar::new()),
             open_index: Mutex::default(),
         })
@@ -272,6 +275,12 @@ impl Annals {
     #[must_use]
     pub fn with_clock(self, clock: fn() -> Millis) -> Annals {
         Annals { clock, ..self }
+    }
+
+    /// The same store, whose commits are part of an operation.
+    #[must_use]
+    pub(crate) fn for_operation(self, operation: i64) -> Annals {
+        Annals { operation: Some(operation), ..self }
     }
 
     /// The file.

@@ -27,15 +27,16 @@ pub struct RemovalPlan {
     places: Places,
 }
 
-/// Finds out what deleting sessions would delete. Nothing is changed.
+/// Finds out what deleting sessions would delete, with the sessions that they started, as `read` has them. Nothing is changed.
 pub fn plan_removal(
     workspace: &Workspace<'_>,
+    read: &dyn Read,
     sessions: &[SessionRecord],
 ) -> Result<RemovalPlan, OperationError> {
     let store = workspace.store();
     let mut all: Vec<SessionRecord> = Vec::new();
     for session in sessions {
-        let family = remove::plan(store, session.clone())?.sessions;
+        let family = remove::plan(read, session.clone())?.sessions;
         all.extend(
             family.into_iter().filter(|record| !sessions_contain(&all, &record.id)).collect::<Vec<_>>(),
         );
@@ -60,7 +61,7 @@ pub fn plan_removal(
             for record in &missing {
                 keys.extend(store.session_keys(&record.id)?);
             }
-            Some(Removal { sessions: missing, keys })
+            Some(Removal { sessions: missing, keys }).filter(|removal| !removal.keys.is_empty())
         }
     };
     Ok(RemovalPlan { sessions: all, homes, store, vanished: places.vanished.clone(), places })

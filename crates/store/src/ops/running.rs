@@ -170,19 +170,21 @@ impl<'w> Running<'w> {
 
     /// Commits to the store alone.
     pub fn commit_to_store(&mut self, transaction: Transaction) -> Result<Receipt, OperationError> {
-        let receipt = self.workspace.store().commit(transaction)?;
-        if let Some(revision) = receipt.revision {
-            let store = &self.noting.store;
-            let mut number = self.noting.number.lock().unwrap_or_else(PoisonError::into_inner);
-            let operation = match *number {
-                Some(operation) => operation,
-                None => store.begin_operation(&self.request)?,
-            };
-            *number = Some(operation);
-            store.label_revision(revision, operation)?;
-        }
+        let operation = self.begin_now()?;
+        let receipt = self.workspace.store().commit_as(transaction, Some(operation))?;
         self.report.store_only = self.report.places.is_empty();
         Ok(receipt)
+    }
+
+    /// Records the operation before anything is known of what it changes.
+    pub(crate) fn begin_now(&self) -> Result<i64, OperationError> {
+        let mut number = self.noting.number.lock().unwrap_or_else(PoisonError::into_inner);
+        let operation = match *number {
+            Some(operation) => operation,
+            None => self.noting.store.begin_operation(&self.request)?,
+        };
+        *number = Some(operation);
+        Ok(operation)
     }
 
     /// The command as it was given.

@@ -10,6 +10,25 @@ use crate::project::IdentityRule;
 
 impl Write for Annals {
     fn commit(&self, transaction: Transaction) -> Result<Receipt, CommitError> {
+        self.commit_as(transaction, self.operation)
+    }
+
+    fn native(&self, _key: &Key, document: Document) -> Native {
+        Native::Held { document, lost: Vec::new() }
+    }
+
+    fn identity_rule(&self) -> IdentityRule {
+        IdentityRule::Remote
+    }
+}
+
+impl Annals {
+    /// Commits a transaction as part of an operation.
+    pub(crate) fn commit_as(
+        &self,
+        transaction: Transaction,
+        operation: Option<i64>,
+    ) -> Result<Receipt, CommitError> {
         let (reason, changes) = transaction.into_parts();
         // Compressing and hashing come first: nobody waits for them.
         let prepared: Vec<Option<Prepared>> = changes
@@ -19,7 +38,8 @@ impl Write for Annals {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
         let mut receipt = Receipt::default();
-        let mut revising = Revising::new(&writing, self.now(), &reason, None).map_err(failed)?;
+        let revising = Revising::new(&writing, self.now(), &reason, None).map_err(failed)?;
+        let mut revising = revising.of_operation(operation);
         for (change, prepared) in changes.iter().zip(&prepared) {
             let known = revising.state(&change.key).map_err(failed)?;
             self.expect(known.as_ref(), &change.key, &change.expected)?;
@@ -36,16 +56,6 @@ impl Write for Annals {
         Ok(receipt)
     }
 
-    fn native(&self, _key: &Key, document: Document) -> Native {
-        Native::Held { document, lost: Vec::new() }
-    }
-
-    fn identity_rule(&self) -> IdentityRule {
-        IdentityRule::Remote
-    }
-}
-
-impl Annals {
     /// Checks that a document is as a transaction expects it.
     fn expect(&self, known: Option<&State>, key: &Key, expected: &Expected) -> Result<(), CommitError> {
         let known = known.filter(|known| known.is_present);

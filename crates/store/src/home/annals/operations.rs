@@ -127,6 +127,15 @@ impl Annals {
         Ok(operation)
     }
 
+    /// Records that sessions were forgotten: when and by whom, not which.
+    pub fn note_forget(&self, request: &Request) -> Result<i64, CommitError> {
+        let failed = |error: rusqlite::Error| self.commit_error(&error);
+        let writing = self.write()?;
+        let operation = insert(&writing, self.now(), request, State::Done).map_err(failed)?;
+        self.finish(writing)?;
+        Ok(operation)
+    }
+
     /// Ends an operation. `steps` are those that were made; the others are dropped.
     pub(crate) fn end_operation(
         &self,
@@ -165,16 +174,6 @@ impl Annals {
             Ok(())
         })();
         ended.map_err(failed)?;
-        self.finish(writing)
-    }
-
-    /// Notes that a revision is part of an operation.
-    pub(crate) fn label_revision(&self, revision: i64, operation: i64) -> Result<(), CommitError> {
-        let failed = |error: rusqlite::Error| self.commit_error(&error);
-        let writing = self.write()?;
-        writing
-            .execute("UPDATE revision SET operation = ?2 WHERE n = ?1", (revision, operation))
-            .map_err(failed)?;
         self.finish(writing)
     }
 

@@ -1,0 +1,247 @@
+//! Carrying out operations: on the user's own homes, or on those that `--home` names, with the store that records them.
+
+use std::path::PathBuf;
+
+use annals::home::Write;
+use annals::home::annals::Annals;
+use annals::model::id::SessionId;
+use annals::open;
+use annals::ops::{self, Kind, OperationError, Recovered, Report, Request};
+use annals::scratch::Scratch;
+use annals::workspace::Workspace;
+
+use crate::context::{Context, now};
+use crate::error::{CliError, Outcome};
+use crate::homes::{Homes, Target};
+use crate::text::{Clock, one_line, shell_word};
+
+impl Context {
+    /// Carries out an operation on what a command works on.
+    pub(crate) fn operate<T>(
+        &self,
+        homes: &Homes,
+        work: impl FnOnce(&Workspace<'_>) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        match homes {
+            Homes::Store(store) if !store.annals.is_read_only() => match store.is_named {
+                true => work(&Workspace::new(&store.annals, &[])),
+                false => work(&Workspace::new(&store.annals, store.own())),
+            },
+            Homes::Store(store) => {
+                self.operate_unrecorded(|store_of_now| work(&Workspace::new(store_of_now, store.own())))
+            }
+            Homes::Direct(direct) => {
+                let paths: Vec<PathBuf> = direct.iter().map(|home| PathBuf::from(home.url())).collect();
+                let is_named = !self.homes.is_empty();
+                let recorded = self.store.path.as_deref().map(Annals::open_or_create);
+                match recorded {
+                    Some(Ok(store)) if !store.is_read_only() => {
+                        let store = store.with_clock(now);
+                        self.recover(&Workspace::new(&store, &[]));
+                        match is_named {
+                            true => work(&Workspace::of_named(&store, &paths)),
+                            false => work(&Workspace::new(&store, &paths)),
+                        }
+                    }
+                    _ => self.operate_unrecorded(|store| work(&Workspace::of_named(store, &paths))),
+                }
+            }
+        }
+    }
+
+    /// Carries out an operation where there is no store that could record it.
+    fn operate_unrecorded<T>(
+        &self,
+        work: impl FnOnce(&Annals) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let failed = |error: std::io::Error| CliError::new(format!("cannot make a directory: {error}"));
+        let scratch = Scratch::temporary().map_err(failed)?;
+        let store = Annals::open_or_create(&scratch.path().join("annals.db"))?.with_clock(now);
+        self.warn("the store cannot be written to, so this cannot be undone");
+        work(&store)
+    }
+
+    /// Has something write sessions to a home or to the user's store, as an operation. Where there is no store to record it in, it is
+    /// done all the same.
+    pub(crate) fn write_to<T>(
+        &self,
+        target: &Target,
+        kind: Kind,
+        work: impl FnOnce(&dyn Write) -> (T, Vec<SessionId>),
+    ) -> Result<(T, Report), CliError> {
+        let homes = self.found_paths();
+        let store = match &self.store.path {
+            Some(path) => Annals::open_or_create(path).ok().filter(|store| !store.is_read_only()),
+            None => None,
+        };
+        let Some(store) = store.map(|store| store.with_clock(now)) else {
+            let home = target.open_or_create()?;
+            self.warn("the store cannot be written to, so this cannot be undone");
+            return Ok((work(&*home).0, Report::default()));
+        };
+        let workspace = Workspace::new(&store, &homes);
+        self.recover(&workspace);
+        match target {
+            Target::Home(url) => {
+                drop(target.open_or_create()?);
+                // Another store of ours is no home whose changes are noted.
+                if open::is_annals(&open::path_of(url)?) {
+                    let home = target.open_or_create()?;
+                    return Ok((work(&*home).0, Report { places: vec![url.clone()], ..Report::default() }));
+                }
+                Ok(ops::write(&workspace, self.request(kind), ops::Target::Home(url), work)?)
+            }
+            Target::Store(_) => Ok(ops::write(&workspace, self.request(kind), ops::Target::Store, work)?),
+        }
+    }
+
+    /// How a command ends that carried out an operation.
+    pub(crate) fn outcome_of(&self, report: &Report) -> Outcome {
+        match &report.not_followed {
+            Some(why) => {
+                self.warn(&format!("it is done, but the store does not show it yet: {}", one_line(why)));
+                Outcome::WithProblems
+            }
+            None => Outcome::Done,
+        }
+    }
+
+    /// Completes operations that were cut short, or takes them back, and says so.
+    pub(crate) fn recover(&self, workspace: &Workspace<'_>) {
+        let recovered = match ops::recover(workspace) {
+            Ok(recovered) => recovered,
+            Err(error) => {
+                self.warn(&format!(
+                    "an operation was cut short and could not be completed: {}",
+                    one_line(&error.to_string())
+                ));
+                return;
+            }
+        };
+        for recovered in recovered {
+            match recovered {
+                Recovered::Completed(operation) => self.warn(&format!(
+                    "operation {} ({}) was cut short; it is complete now",
+                    operation.number,
+                    one_line(&operation.words)
+                )),
+                Recovered::TakenBack(operation) => self.warn(&format!(
+                    "operation {} ({}) was cut short and had no effect; run it again if you still want it",
+                    operation.number,
+                    one_line(&operation.words)
+                )),
+                Recovered::Left { operation, done, missing } => {
+                    self.warn(&format!(
+                        "operation {} ({}) was cut short: it is done in {}, and not, or changed since, in {}",
+                        operation.number,
+                        one_line(&operation.words),
+                        if done.is_empty() { "no home".to_owned() } else { done.join(", ") },
+                        missing.join(", "),
+                    ));
+                    self.note(&format!(
+                        "  `annals {}` finishes it; `annals undo {}` takes back what was done",
+                        one_line(&operation.words),
+                        operation.number
+                    ));
+                }
+            }
+        }
+    }
+
+    /// What is asked for, in the words of the command line.
+    pub(crate) fn request(&self, kind: Kind) -> Request {
+        let words: Vec<String> =
+            std::env::args_os().skip(1).map(|word| shell_word(&word.to_string_lossy())).collect();
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Request {
+            kind,
+            words: words.join(" "),
+            user: variable("USER").or_else(|| variable("LOGNAME")),
+            host: host(),
+            pid: std::process::id(),
+            undoes: None,
+        }
+    }
+
+    /// Says where an operation was carried out, and how to take it back.
+    pub(crate) fn report_operation(&self, report: &Report) -> Outcome {
+        for place in &report.places {
+            self.note(&format!("  in {place}"));
+        }
+        if report.store_only {
+            self.note("  in the store alone: no home of OpenCode that can be reached has it");
+        }
+        for place in &report.vanished {
+            self.warn(&format!("{place} has it too, but is not there now; it is unchanged"));
+        }
+        if let Some(operation) = report.operation {
+            self.note(&format!("operation {operation}; `annals undo {operation}` takes it back"));
+        }
+        self.outcome_of(report)
+    }
+}
+
+/// The name of this machine, where the system tells.
+fn host() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+impl From<OperationError> for CliError {
+    fn from(error: OperationError) -> CliError {
+        let message = CliError::new(one_line(&error.to_string()));
+        match error {
+            OperationError::Commit { place, source } => {
+                let mut explained = CliError::from(source);
+                if !explained.message.contains(&place) {
+                    explained.message = format!("{place}: {}", explained.message);
+                }
+                explained
+            }
+            OperationError::Half { operation, .. } => message
+                .hint(format!("`annals undo {operation}` takes back what was done; the same command again finishes it")),
+            OperationError::Open(error) => error.into(),
+            OperationError::Read(error) => error.into(),
+            OperationError::Store(error) => error.into(),
+            OperationError::Sync(error) => error.into(),
+            OperationError::History(error) => error.into(),
+            OperationError::NoOperation(_) => {
+                message.hint("`annals log` lists operations; `annals undo --revision REV` takes back a revision")
+            }
+            OperationError::NothingToUndo => {
+                message.hint("what sync found is undone by its number: `annals log --revisions`, `annals undo --revision REV`")
+            }
+            OperationError::UndoneBefore { by, .. } => {
+                message.hint(format!("`annals undo {by}` does it again"))
+            }
+            OperationError::Final { .. } => message.hint("nothing was changed"),
+            OperationError::NotKept { .. } => message.hint("`annals prune` has removed it; nothing was changed"),
+            OperationError::ChangedSince { session, untouched, operation, .. } => {
+                let message = match session {
+                    Some(session) => message.hint(format!(
+                        "nothing was changed; `annals log {session}` tells what came later, `annals restore {session} --at REV` goes back"
+                    )),
+                    None => message.hint("nothing was changed"),
+                };
+                match untouched.first() {
+                    Some(first) => message.hint(format!(
+                        "`annals undo {operation} --only {first}` takes it back for a session that is as it was left ({} of them)",
+                        untouched.len()
+                    )),
+                    None => message,
+                }
+            }
+            _ => message,
+        }
+    }
+}
+
+/// An operation in one line: when, and the command.
+pub(crate) fn describe(operation: &ops::Operation, clock: &Clock) -> String {
+    format!(
+        "operation {} of {}: {}",
+        operation.number,
+        clock.date_time(operation.time),
+        one_line(&operation.words)
+    )
+}
