@@ -6,7 +6,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -261,31 +261,42 @@ impl Author {
         Some(vec![Write::Session(info)])
     }
 
+    /// A prompt that is answered with a todo list.
     pub(super) fn todos(&mut self, session: &Session) -> Vec<Write> {
-        self.step();
+        let mut writes = self.prompt(session);
         let n_todos = 1 + self.random.below(3);
         let todos = (0..n_todos).map(|n| {
             let status = *self.random.pick(&["pending", "in_progress", "completed"]).unwrap();
             json!({"content": format!("Do {n} at {}", self.now), "status": status, "priority": "high"})
         });
         let todos = todos.collect();
-        vec![Write::Todos(session.info["id"].as_str().unwrap().to_owned(), todos)]
+        writes.push(Write::Todos(session.info["id"].as_str().unwrap().to_owned(), todos));
+        writes
     }
 
+    /// A prompt after which files have changed.
     pub(super) fn diff(&mut self, session: &Session) -> Vec<Write> {
+        let mut writes = self.prompt(session);
         let now = self.step();
         let diff = json!([{"file": "src/main.rs", "before": "", "after": format!("{now}\n"), "additions": 1, "deletions": 0}]);
-        vec![Write::Diff(session.info["id"].as_str().unwrap().to_owned(), diff)]
+        writes.push(Write::Diff(session.info["id"].as_str().unwrap().to_owned(), diff));
+        writes
     }
 
     /// Writes to a home.
     pub(super) fn write(&mut self, home: &Home, writes: &[Write]) {
         if home.kind.is_database() {
             write_rows(home, self, writes);
+            for suffix in ["", "-wal"] {
+                date(Path::new(&format!("{}{suffix}", home.place.display())), self.now);
+            }
         } else {
             let content = home.read();
             for write in writes {
-                write_file(&home.place, &content, write);
+                for path in write_file(&home.place, &content, write) {
+                    date(&path, self.now);
+                    date(path.parent().unwrap(), self.now);
+                }
             }
         }
     }
@@ -303,6 +314,15 @@ impl Author {
     }
 }
 
+/// Gives a file or directory the time that the walk takes for the present, if it exists. Annals compares the times of files
+/// with its clock, and both are of this world.
+pub(super) fn date(path: &Path, now: i64) {
+    if let Ok(file) = std::fs::File::open(path) {
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_millis(u64::try_from(now).unwrap());
+        file.set_modified(time).unwrap();
+    }
+}
+
 /// Rewrites a file as OpenCode does: over the old bytes, then cut to its new length.
 fn write_in_place(path: &Path, value: &Value) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -312,45 +332,55 @@ fn write_in_place(path: &Path, value: &Value) {
     file.set_len(text.len() as u64).unwrap();
 }
 
-fn write_file(storage: &Path, content: &super::content::Content, write: &Write) {
+/// Writes to a directory. Gives the files that it wrote and removed.
+fn write_file(storage: &Path, content: &super::content::Content, write: &Write) -> Vec<PathBuf> {
     let text = |value: &Value, member: &str| value[member].as_str().unwrap().to_owned();
     let session_file = |info: &Value| {
-        format!("session/{}/{}.json", info["projectID"].as_str().unwrap_or("global"), text(info, "id"))
+        let project = info["projectID"].as_str().unwrap_or("global");
+        storage.join(format!("session/{project}/{}.json", text(info, "id")))
     };
-    match write {
-        Write::Session(info) => write_in_place(&storage.join(session_file(info)), info),
+    let message_file =
+        |session: &str, message: &str| storage.join(format!("message/{session}/{message}.json"));
+    let (path, value) = match write {
+        Write::Session(info) => (session_file(info), info.clone()),
         Write::Message(message) => {
-            let path = format!("message/{}/{}.json", text(message, "sessionID"), text(message, "id"));
-            write_in_place(&storage.join(path), message);
+            (message_file(&text(message, "sessionID"), &text(message, "id")), message.clone())
         }
         Write::Part(part) => {
             let path = format!("part/{}/{}.json", text(part, "messageID"), text(part, "id"));
-            write_in_place(&storage.join(path), part);
+            (storage.join(path), part.clone())
         }
+        Write::Todos(session, todos) => (storage.join(format!("todo/{session}.json")), json!(todos)),
+        Write::Diff(session, diff) => (storage.join(format!("session_diff/{session}.json")), diff.clone()),
         Write::DeleteMessage { session, message, leave_parts } => {
+            let (path, parts) = (message_file(session, message), storage.join("part").join(message));
             if !leave_parts {
-                let _ = std::fs::remove_dir_all(storage.join("part").join(message));
+                let _ = std::fs::remove_dir_all(&parts);
             }
-            std::fs::remove_file(storage.join(format!("message/{session}/{message}.json"))).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            return vec![path, parts];
         }
         // Todo lists and differences stay behind.
         Write::DeleteSession(session) => {
+            let mut removed = Vec::new();
             for id in family(content, session).iter().rev() {
                 let session = &content[id];
                 for message in session.messages.keys() {
-                    let _ = std::fs::remove_dir_all(storage.join("part").join(message));
-                    std::fs::remove_file(storage.join(format!("message/{id}/{message}.json"))).unwrap();
+                    let parts = storage.join("part").join(message);
+                    let _ = std::fs::remove_dir_all(&parts);
+                    let path = message_file(id, message);
+                    std::fs::remove_file(&path).unwrap();
+                    removed.extend([path, parts]);
                 }
-                std::fs::remove_file(storage.join(session_file(&session.info))).unwrap();
+                let path = session_file(&session.info);
+                std::fs::remove_file(&path).unwrap();
+                removed.push(path);
             }
+            return removed;
         }
-        Write::Todos(session, todos) => {
-            write_in_place(&storage.join(format!("todo/{session}.json")), &json!(todos));
-        }
-        Write::Diff(session, diff) => {
-            write_in_place(&storage.join(format!("session_diff/{session}.json")), diff);
-        }
-    }
+    };
+    write_in_place(&path, &value);
+    vec![path]
 }
 
 fn write_rows(home: &Home, author: &mut Author, writes: &[Write]) {

@@ -52,6 +52,12 @@ impl Kind {
         self != Kind::Directory
     }
 
+    /// Whether a text that is changed long after it was written leaves a trace beside it. Elsewhere annals promises to find
+    /// that with `sync --full` only.
+    pub(super) fn tells_edits(self) -> bool {
+        self == Kind::Database18
+    }
+
     /// Its name in OpenCode's data directory.
     pub(super) fn file_name(self) -> &'static str {
         if self.is_database() { "opencode.db" } else { "storage" }

@@ -126,7 +126,8 @@ impl World {
         let Some(foreign) = self.foreign() else { return Ok(false) };
         let place = self.homes[foreign].place.to_str().unwrap().to_owned();
         let before = self.around();
-        let ran = self.annals(&["sync", "--home", &place])?;
+        let full = if std::mem::take(&mut self.is_foreign_edited) { &["--full"][..] } else { &[] };
+        let ran = self.annals(&[&["sync", "--home", &place], full].concat())?;
         self.check_spared(&ran.words, &before, &self.around())?;
         self.model.look_at_foreign(&mut self.homes, foreign);
         Ok(true)

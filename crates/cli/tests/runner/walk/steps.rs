@@ -161,7 +161,14 @@ fn stream(world: &mut World, random: &mut Random) -> Result<bool, Failure> {
 }
 
 fn edit_part(world: &mut World, random: &mut Random) -> Result<bool, Failure> {
-    world.edit(random, |author, session| author.edit_part(session))
+    let Some((home, session)) = world.some_session(random) else { return Ok(false) };
+    let Some(writes) = world.author.edit_part(&session) else { return Ok(false) };
+    world.note(format!("{} in {}", id(&session), world.homes[home].name));
+    world.write(home, &writes);
+    if !world.homes[home].kind.tells_edits() {
+        world.annals(&["sync", "--full"])?;
+    }
+    Ok(true)
 }
 
 fn agent_rename(world: &mut World, random: &mut Random) -> Result<bool, Failure> {
@@ -211,7 +218,10 @@ fn foreign_write(world: &mut World, random: &mut Random) -> Result<bool, Failure
     };
     let writes = match random.below(6) {
         0 => world.author.rename(&session),
-        1 => world.author.edit_part(&session).unwrap_or_default(),
+        1 => {
+            world.is_foreign_edited = true;
+            world.author.edit_part(&session).unwrap_or_default()
+        }
         2 if world.homes[home].read().len() > 3 => vec![Write::DeleteSession(id(&session).to_owned())],
         3 => world.author.delete_message(&session).unwrap_or_default(),
         _ => world.author.prompt(&session),

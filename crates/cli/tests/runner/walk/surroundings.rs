@@ -119,7 +119,8 @@ impl World {
 
     /// The clock jumps, for annals and for OpenCode.
     pub(super) fn step_clock(&mut self, random: &mut Random) -> Result<bool, Failure> {
-        let days = random.below(140) as i64 - 20;
+        // Before the real present, so that files which annals writes never look old.
+        let days = random.below(55) as i64 - 20;
         self.author.now = self.layout.start + days * DAY + random.below(DAY as usize) as i64;
         self.note(format!("day {days}"));
         Ok(true)
@@ -286,7 +287,7 @@ impl World {
         std::thread::sleep(Duration::from_micros(random.below(40_000) as u64));
         let writes = match random.below(3) {
             0 => self.author.rename(&session),
-            1 => self.author.edit_part(&session).unwrap_or_default(),
+            1 if self.homes[home].kind.tells_edits() => self.author.edit_part(&session).unwrap_or_default(),
             _ => self.author.prompt(&session),
         };
         self.author.write(&self.homes[home], &writes);

@@ -6,7 +6,7 @@ use annals_testkit::{Fixture, files_below};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::agent::{Author, PROJECT};
+use super::agent::{Author, PROJECT, date};
 use super::content::Session;
 use super::homes::{Home, Kind, Owner};
 use super::model::Model;
@@ -59,6 +59,8 @@ pub(super) struct World {
     pub(super) moments: Vec<(i64, super::content::Content)>,
     /// Whether annals has seen every document as it is now.
     pub(super) is_settled: bool,
+    /// Whether a part of the foreign home was rewritten without a trace.
+    pub(super) is_foreign_edited: bool,
     pub(super) n_places: usize,
     pub(super) log: Vec<String>,
 }
@@ -77,7 +79,7 @@ impl World {
             homes.push(furnish(name, *kind, Owner::Own, &data.join("opencode"), &mut author));
         }
         if layout.own == [Kind::Directory] {
-            copy_fixture_sessions(&homes[0].place);
+            copy_fixture_sessions(&homes[0].place, layout.start);
         }
         let share = |from: &Home, to: &Home, n: usize, author: &mut Author| {
             // The latest are those that the walk has made.
@@ -113,6 +115,7 @@ impl World {
             exports: Vec::new(),
             moments: Vec::new(),
             is_settled: false,
+            is_foreign_edited: false,
             n_places: 0,
             log: Vec::new(),
         }
@@ -204,7 +207,7 @@ fn furnish(name: &'static str, kind: Kind, owner: Owner, data: &Path, author: &m
     home
 }
 
-fn copy_fixture_sessions(storage: &Path) {
+fn copy_fixture_sessions(storage: &Path, now: i64) {
     let fixture = Fixture::unpack("opencode-1.1.65");
     let from = fixture.home().join("storage");
     let mut messages = Vec::new();
@@ -221,6 +224,8 @@ fn copy_fixture_sessions(storage: &Path) {
         if is_wanted {
             std::fs::create_dir_all(storage.join(name).parent().unwrap()).unwrap();
             std::fs::copy(&file, storage.join(name)).unwrap();
+            date(&storage.join(name), now);
+            date(storage.join(name).parent().unwrap(), now);
         }
     }
 }
