@@ -33,6 +33,7 @@ mod runner {
     #[cfg(unix)]
     mod special_files;
     mod store;
+    mod walk;
 }
 
 /// A file that no `mod` line names would be tests that never run.
