@@ -54,7 +54,7 @@ impl Context {
         work: impl FnOnce(&Annals) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let failed = |error: std::io::Error| CliError::new(format!("cannot make a directory: {error}"));
-        let scratch = Scratch::temporary().map_err(failed)?;
+        let scratch = Scratch::new_in(&std::env::temp_dir()).map_err(failed)?;
         let store = Annals::open_or_create(&scratch.path().join("annals.db"))?.with_clock(now);
         self.warn("the store cannot be written to, so this cannot be undone");
         work(&store)
