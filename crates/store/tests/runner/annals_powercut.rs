@@ -25,7 +25,7 @@ const STORE: &str = "ANNALS_TEST_POWERCUT_STORE";
 /// How many states to look at: a number, or `all`. Unset for the short form.
 const STATES: &str = "ANNALS_FAULTS";
 /// How many states the short form looks at.
-const SAMPLE: usize = 240;
+const SAMPLE: usize = 150;
 /// The store is opened and closed so often, which empties the log; each time it commits and indexes.
 const ROUNDS: usize = 5;
 const COMMITS: usize = 4;
