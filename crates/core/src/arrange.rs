@@ -305,10 +305,7 @@ fn session_covers(more: Node<'_>, less: Node<'_>) -> bool {
         let name = name.to_str();
         less.get(&name).is_some() || DERIVED.contains(&&*name) || name == "directory" || is_empty(value)
     };
-    // A member of `time` may be missing on one side, but whether a session is archived is the user's word.
-    let is_archived =
-        |session: Node<'_>| session.at(&["time", "archived"]).is_some_and(|time| !is_empty(time));
-    is_archived(more) == is_archived(less) && less.members().all(is_covered) && more.members().all(is_extra)
+    less.members().all(is_covered) && more.members().all(is_extra)
 }
 
 #[cfg(test)]

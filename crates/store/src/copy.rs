@@ -16,11 +16,11 @@ use std::sync::mpsc;
 
 use annals_core::id::{Millis, ProjectId, SessionId};
 use annals_core::lens::{Message, Project, ProjectTime, Session};
-use annals_core::{Document, Key, Stored, Transaction, arrange};
+use annals_core::{Document, Key, Stored, Transaction};
 use rayon::prelude::*;
 
 pub use crate::difference::{Differing, Gist, OnDifference};
-use crate::difference::{Earlier, LastUse, Later, later};
+use crate::difference::{Earlier, LastUse, Later, is_same, later};
 use crate::home::{
     CommitError, Completion, Native, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Write,
 };
@@ -409,7 +409,7 @@ impl Copier<'_> {
             }
         };
         if let Some(old) = &old {
-            let is_kept = arrange::is_same(&key, &old.document, &document)
+            let is_kept = is_same(&key, &old.document, &document)
                 || match self.later(comparison, &old.key, &old.document, &document)? {
                     Later::Target => true,
                     Later::Source => false,

@@ -67,6 +67,18 @@ pub(crate) struct LastUse {
     pub(crate) source: Option<Millis>,
 }
 
+/// Whether two versions say the same, as far as either home can hold it. Whether a session is archived is the user's word,
+/// and a home that has no such mark says that it is not.
+pub(crate) fn is_same(key: &Key, a: &Document, b: &Document) -> bool {
+    let archived = |document: &Document| {
+        document
+            .root()
+            .at(&["time", "archived"])
+            .is_some_and(|time| time.as_f64().is_some_and(|time| time != 0.0))
+    };
+    arrange::is_same(key, a, b) && (!matches!(key, Key::Session(..)) || archived(a) == archived(b))
+}
+
 /// Which of two versions is provably the later one. The proofs:
 ///
 /// - One is an earlier step of the other: an answer that had not ended, a tool call that was pending or running, a text
@@ -195,7 +207,7 @@ impl Earlier {
             (Key::Session(_, a), Key::Session(_, b)) => a == b,
             (key, other) => key == other,
         };
-        self.states.iter().any(|(other, state)| is_of(other) && arrange::is_same(key, state, document))
+        self.states.iter().any(|(other, state)| is_of(other) && is_same(key, state, document))
     }
 }
 

@@ -7,10 +7,10 @@ use annals_core::format::Imported;
 use annals_core::id::{Millis, ProjectId, SessionId};
 use annals_core::json::Node;
 use annals_core::lens::{Message, Session};
-use annals_core::{Document, Key, Transaction, arrange};
+use annals_core::{Document, Key, Transaction};
 
 pub use crate::difference::{Differing, Gist, OnDifference};
-use crate::difference::{Earlier, LastUse, Later, later};
+use crate::difference::{Earlier, LastUse, Later, is_same, later};
 use crate::home::{CommitError, Native, ReadError, SessionRecord, Write};
 
 /// What happens to a session that the home already has.
@@ -144,7 +144,7 @@ pub fn import(
             Native::Held { document, .. } => document,
             Native::Implied | Native::NotHeld => document.clone(),
         };
-        if arrange::is_same(key, &old.document, &native) || matches!(key, Key::Project(_)) {
+        if is_same(key, &old.document, &native) || matches!(key, Key::Project(_)) {
             account.unchanged += 1;
             continue;
         }
