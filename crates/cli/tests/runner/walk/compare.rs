@@ -94,10 +94,10 @@ impl World {
         if row["gone"].is_null() == shown.is_gone {
             return wrong("list: gone", &shown.is_gone, &row["gone"]);
         }
-        if row["title"] != session.title() {
+        if !shown.is_vague && row["title"] != session.title() {
             return wrong("list: title", &session.title(), &row["title"]);
         }
-        if row["archived"].as_i64() != session.archived() {
+        if !shown.is_vague && row["archived"].as_i64() != session.archived() {
             return wrong("list: archived", &session.archived(), &row["archived"]);
         }
         if row["messages"] != session.messages.len() {
@@ -130,7 +130,10 @@ impl World {
         let compared = if shown.is_edited { "messages" } else { "" };
         let is_same = match compared {
             "" => same(&expected, &got),
-            member => same(&expected[member], &got[member]) && got["info"]["title"] == shown.session.title(),
+            member => {
+                same(&expected[member], &got[member])
+                    && (shown.is_vague || got["info"]["title"] == shown.session.title())
+            }
         };
         if is_same {
             return Ok(());
@@ -164,7 +167,7 @@ impl World {
         }
         let word = self.author.words[n_words - 1 - random.below(recent)].clone();
         let all = self.model.all(&self.homes);
-        if all.values().any(|shown| shown.is_disputed) {
+        if all.values().any(|shown| shown.is_disputed || shown.is_vague) {
             return Ok(());
         }
         let expected: BTreeSet<&str> =

@@ -29,10 +29,8 @@ pub(super) struct Model {
     pub(super) forgotten: BTreeSet<String>,
     /// Deleted with `rm` where annals may write, while another home holds them still.
     pub(super) removed: BTreeSet<String>,
-    /// What `annals undo` takes back; none if that cannot be told.
-    pub(super) last: Option<Operation>,
-    /// What `annals undo N` takes back.
-    pub(super) numbered: Vec<Operation>,
+    /// Operations in the order in which they were carried out. None stands for some of which the order is not known.
+    pub(super) operations: Vec<Option<Operation>>,
     n_looks: u64,
 }
 
@@ -43,6 +41,8 @@ pub(super) struct Local {
     archived: Option<Option<i64>>,
     /// The session document of the home whose state is shown, `null` if there is none. When it changes, it counts.
     base: Value,
+    /// A home has got the session back since. Which of the two is newer is not said.
+    is_vague: bool,
 }
 
 /// A change of one field, asked for by a person.
@@ -59,6 +59,8 @@ pub(super) struct Shown {
     pub(super) is_gone: bool,
     /// Title and archive mark were changed apart from the rest: of the document nothing else is certain.
     pub(super) is_edited: bool,
+    /// Title and archive mark may be one thing or the other.
+    pub(super) is_vague: bool,
     /// The contract allows several answers.
     pub(super) is_disputed: bool,
     /// The home whose state this is.
@@ -70,6 +72,9 @@ pub(super) struct Shown {
 pub(super) struct Operation {
     pub(super) words: String,
     pub(super) number: Option<i64>,
+    /// The place of the operation that it took back, for an undo.
+    pub(super) undoes: Option<usize>,
+    pub(super) is_undone: bool,
     /// Files and rows that it changed: home and name, before and after.
     pub(super) touched: BTreeMap<Place, States>,
     /// Changes in the store alone, before and after.
@@ -109,6 +114,12 @@ impl Model {
     }
 
     fn note(&mut self, homes: &[Home]) {
+        for (id, local) in &mut self.local {
+            if let (Value::Null, Some(home)) = (&local.base, Model::ranking(homes, id)) {
+                local.base = homes[home].look[id].info.clone();
+                local.is_vague = true;
+            }
+        }
         let ids: BTreeSet<String> = homes.iter().flat_map(|home| home.look.keys().cloned()).collect();
         for id in ids {
             if let Some(shown) = self.shown(homes, &id) {
@@ -141,7 +152,15 @@ impl Model {
         }
         let is_own = homes.iter().any(|home| home.is_at_hand() && home.look.contains_key(id));
         let is_disputed = self.removed.contains(id) && !is_own && home.is_some();
-        Some(Shown { session, is_gone: home.is_none(), is_edited: local.is_some(), is_disputed, home })
+        let is_vague = local.is_some_and(|local| local.is_vague);
+        Some(Shown {
+            session,
+            is_gone: home.is_none(),
+            is_edited: local.is_some(),
+            is_vague,
+            is_disputed,
+            home,
+        })
     }
 
     /// Every session that has to be shown.
@@ -165,6 +184,7 @@ impl Model {
                 let base = home.map_or(Value::Null, |number| homes[number].look[id].info.clone());
                 let mut local = before.clone().filter(|local| local.base == base).unwrap_or_default();
                 local.base = base;
+                local.is_vague = false;
                 match edit {
                     Edit::Title(title) => local.title = Some(title),
                     Edit::Archived(archived) => local.archived = Some(archived),
@@ -185,13 +205,33 @@ impl Model {
 
     /// Somebody asked for something, and it was done.
     pub(super) fn done(&mut self, operation: Operation) {
-        if operation.number.is_some() {
-            self.numbered.push(operation.clone());
-            if self.numbered.len() > 12 {
-                self.numbered.remove(0);
+        if let Some(undone) = operation.undoes.and_then(|place| self.operations[place].as_mut()) {
+            undone.is_undone = true;
+            // To undo an undo does again what it had taken back.
+            if let Some(first) = undone.undoes
+                && let Some(Some(first)) = self.operations.get_mut(first)
+            {
+                first.is_undone = false;
             }
         }
-        self.last = Some(operation);
+        self.operations.push(Some(operation));
+    }
+
+    /// Something was done, and it is not known what came last.
+    pub(super) fn done_in_some_order(&mut self) {
+        self.operations.push(None);
+    }
+
+    /// The place of the operation that `annals undo` takes back: the last that was not taken back. An undo is taken back by
+    /// its number alone.
+    pub(super) fn last(&self) -> Option<usize> {
+        for (place, operation) in self.operations.iter().enumerate().rev() {
+            let operation = operation.as_ref()?;
+            if !operation.is_undone && operation.undoes.is_none() {
+                return Some(place);
+            }
+        }
+        None
     }
 
     /// A session was erased: nothing that touched it can be undone any more.
@@ -199,14 +239,20 @@ impl Model {
         self.forgotten.insert(id.to_owned());
         self.known.remove(id);
         self.local.remove(id);
-        self.last = None;
-        self.numbered.retain(|operation| !operation.sessions.contains(id));
+        for operation in &mut self.operations {
+            if operation.as_ref().is_some_and(|operation| operation.sessions.contains(id)) {
+                *operation = None;
+            }
+        }
     }
 
     /// What has to come of taking an operation back now; none if a home is away that it touched.
     pub(super) fn verdict(&self, homes: &[Home], operation: &Operation) -> Option<Verdict> {
         if operation.touched.keys().any(|(home, _)| homes[*home].is_away) {
             return None;
+        }
+        if operation.is_undone {
+            return Some(Verdict::Refused);
         }
         for (home, id, then) in &operation.brought {
             let now = homes[*home].read();
@@ -267,6 +313,8 @@ impl Operation {
         Operation {
             words: words.to_owned(),
             number,
+            undoes: None,
+            is_undone: false,
             touched,
             local: Vec::new(),
             sessions: BTreeSet::new(),
@@ -274,13 +322,15 @@ impl Operation {
         }
     }
 
-    /// The operation that takes this one back.
-    pub(super) fn inverse(&self, number: Option<i64>) -> Operation {
+    /// The operation that takes this one back, which stands at a place.
+    pub(super) fn inverse(&self, place: usize, number: Option<i64>) -> Operation {
         let swapped =
             |(key, (before, after)): (&Place, &States)| (key.clone(), (after.clone(), before.clone()));
         Operation {
             words: format!("undo of {}", self.words),
             number,
+            undoes: Some(place),
+            is_undone: false,
             touched: self.touched.iter().map(swapped).collect(),
             local: self
                 .local

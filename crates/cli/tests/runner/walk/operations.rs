@@ -210,18 +210,21 @@ impl World {
     }
 
     pub(super) fn step_undo(&mut self, _: &mut Random) -> Result<bool, Failure> {
-        let Some(operation) = self.model.last.clone() else { return Ok(false) };
-        self.undo(&["undo"], &operation)
+        let Some(place) = self.model.last() else { return Ok(false) };
+        self.undo(&["undo"], place)
     }
 
     pub(super) fn step_undo_number(&mut self, random: &mut Random) -> Result<bool, Failure> {
-        let Some(operation) = random.pick(&self.model.numbered).cloned() else { return Ok(false) };
-        let number = operation.number.unwrap().to_string();
-        self.undo(&["undo", &number], &operation)
+        let operations = self.model.operations.iter().enumerate().rev().take(12);
+        let numbered: Vec<(usize, i64)> =
+            operations.filter_map(|(place, operation)| Some((place, operation.as_ref()?.number?))).collect();
+        let Some((place, number)) = random.pick(&numbered) else { return Ok(false) };
+        self.undo(&["undo", &number.to_string()], *place)
     }
 
-    fn undo(&mut self, arguments: &[&str], operation: &Operation) -> Result<bool, Failure> {
+    fn undo(&mut self, arguments: &[&str], place: usize) -> Result<bool, Failure> {
         self.look();
+        let Some(operation) = &self.model.operations[place].clone() else { return Ok(false) };
         let Some(verdict) = self.model.verdict(&self.homes, operation) else { return Ok(false) };
         // What reached the store alone can be taken back only while nothing else has happened to it.
         if verdict == Verdict::Either {
@@ -280,7 +283,7 @@ impl World {
             self.model.set_local(id, before.clone());
         }
         self.look();
-        self.model.done(operation.inverse(ran.operation()));
+        self.model.done(operation.inverse(place, ran.operation()));
         Ok(true)
     }
 
@@ -349,7 +352,7 @@ impl World {
             self.model.done(operation);
         } else {
             // Whether a copy of nothing is an operation is not said.
-            self.model.last = None;
+            self.model.done_in_some_order();
         }
         Ok(true)
     }
@@ -444,7 +447,7 @@ impl World {
         operation.sessions.insert(id);
         self.look();
         if operation.touched.is_empty() {
-            self.model.last = None;
+            self.model.done_in_some_order();
         } else {
             self.model.done(operation);
         }

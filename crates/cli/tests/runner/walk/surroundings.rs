@@ -186,7 +186,7 @@ impl World {
             0 => {}
             1 => self.model.done(operation),
             // Which came last is not known.
-            _ => self.model.last = None,
+            _ => self.model.done_in_some_order(),
         }
         Ok(true)
     }
@@ -268,7 +268,7 @@ impl World {
             self.model.done(operation);
         } else if edit.is_some() || removes {
             // Nothing has changed in any home, but it may be that this was all there was to do.
-            self.model.last = None;
+            self.model.done_in_some_order();
         }
         Ok(true)
     }
