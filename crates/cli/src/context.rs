@@ -1,7 +1,8 @@
 //! What a command works with: where sessions are, the clock, the output. `homes.rs` opens them.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use annals::home::{Found, Read, SessionRecord};
 use annals::model::id::ProjectId;
@@ -30,6 +31,8 @@ pub(crate) struct Context {
     pub(crate) store: StorePlace,
     /// Whether the store is to be brought up to date first.
     pub(crate) is_syncing: bool,
+    /// Whether an operation was carried out that no store could record.
+    pub(crate) is_unrecorded: Arc<AtomicBool>,
     output: OutputOptions,
 }
 
@@ -68,6 +71,7 @@ impl Context {
             opencode_db: variable("OPENCODE_DB"),
             store,
             is_syncing: !global.no_sync,
+            is_unrecorded: Arc::default(),
             output: OutputOptions { color: global.color, pager: !global.no_pager },
         })
     }

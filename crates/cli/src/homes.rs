@@ -328,6 +328,9 @@ impl Context {
             true => match self.open_found() {
                 Err(error) if self.found_paths().is_empty() => {
                     match self.store.path.as_deref().map(Annals::open) {
+                        Some(Ok(store)) if store.sessions(&SessionQuery::default())?.value.is_empty() => {
+                            Err(error)
+                        }
                         Some(Ok(store)) => Ok(vec![Box::new(store.with_clock(now))]),
                         _ => Err(error),
                     }

@@ -1,6 +1,7 @@
 //! Carrying out operations: on the user's own homes, or on those that `--home` names, with the store that records them.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use annals::home::Write;
 use annals::home::annals::Annals;
@@ -57,6 +58,7 @@ impl Context {
         let scratch = Scratch::new_in(&std::env::temp_dir()).map_err(failed)?;
         let store = Annals::open_or_create(&scratch.path().join("annals.db"))?.with_clock(now);
         self.warn("the store cannot be written to, so this cannot be undone");
+        self.is_unrecorded.store(true, Ordering::Relaxed);
         work(&store)
     }
 
@@ -86,7 +88,10 @@ impl Context {
                 // Another store of ours is no home whose changes are noted.
                 if open::is_annals(&open::path_of(url)?) {
                     let home = target.open_or_create()?;
-                    return Ok((work(&*home).value, Report { places: vec![url.clone()], ..Report::default() }));
+                    return Ok((
+                        work(&*home).value,
+                        Report { places: vec![url.clone()], ..Report::default() },
+                    ));
                 }
                 Ok(ops::write(&workspace, self.request(kind), ops::Target::Home(url), work)?)
             }
@@ -173,7 +178,7 @@ impl Context {
         for place in &report.vanished {
             self.warn(&format!("{place} has it too, but is not there now; it is unchanged"));
         }
-        if let Some(operation) = report.operation {
+        if let Some(operation) = report.operation.filter(|_| !self.is_unrecorded.load(Ordering::Relaxed)) {
             self.note(&format!("operation {operation}; `annals undo {operation}` takes it back"));
         }
         self.outcome_of(report)

@@ -211,7 +211,10 @@ pub fn difference(
 }
 
 /// The documents of a session that were in progress, by key.
-fn in_progress(home: &dyn Read, session: &SessionId) -> Result<HashMap<Key, InProgress>, ReadError> {
+pub(crate) fn in_progress(
+    home: &dyn Read,
+    session: &SessionId,
+) -> Result<HashMap<Key, InProgress>, ReadError> {
     let found = home.in_progress(session)?.into_iter();
     Ok(found.map(|found| (found.became.key.clone(), found)).collect())
 }

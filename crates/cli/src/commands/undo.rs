@@ -66,7 +66,12 @@ pub(crate) fn run(context: &Context, args: &UndoArgs) -> CommandResult {
     if let Some(revision) = args.revision {
         return undo_revision(context, revision);
     }
-    let homes = Homes::Store(Box::new(context.open_store(Stage::Messages, "keeps no history")?));
+    let store = context.open_store(Stage::Messages, "keeps no history")?;
+    if store.annals.is_read_only() {
+        let error = CliError::new(format!("the store {} cannot be written to", store.annals.url()));
+        return Err(error.hint("nothing was changed; operations are recorded there, and undone from there"));
+    }
+    let homes = Homes::Store(Box::new(store));
     let mut only = HashSet::new();
     for wanted in &args.only {
         let store = homes.store().map(|store| &store.annals);

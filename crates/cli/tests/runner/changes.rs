@@ -15,6 +15,8 @@ fn rename_changes_the_title_and_nothing_else() {
     exit 0
     -- stderr
     ses_385744ad0ffeWgvBCB6JclCZJ1 is now called "Tidy \"helpers\" 🎉"
+      in HOME
+    operation 1; `annals undo 1` takes it back
     "#);
     let (path, _) = expected
         .iter()
@@ -53,17 +55,21 @@ fn rm_says_what_goes_and_leaves_nothing_of_it() {
       ↳ ses_37f7fe445ffejN1QLm1a4Kx9Lj  Explore sources (@explore subagent)
       ↳ ses_37f7fe443ffedE4o7LMHbx4hmy  Check the docs (@reviewer subagent)
     3 sessions, 9 messages, 22 parts, 37 documents in all
+      from HOME
     nothing was deleted
     ");
     assert_eq!(snapshot(fixture.home()), before);
-    assert_snapshot!(annals(fixture.home(), &["rm", "37f7fe572"]).run(), @"
+    assert_snapshot!(annals(fixture.home(), &["rm", "--yes", "37f7fe572"]).run(), @"
     exit 0
     -- stderr
     ses_37f7fe572ffeneN4vs3kZeD3a3  Two subagents
       ↳ ses_37f7fe445ffejN1QLm1a4Kx9Lj  Explore sources (@explore subagent)
       ↳ ses_37f7fe443ffedE4o7LMHbx4hmy  Check the docs (@reviewer subagent)
     3 sessions, 9 messages, 22 parts, 37 documents in all
+      from HOME
     deleted 3 sessions
+      in HOME
+    operation 1; `annals undo 1` takes it back
     ");
     let after = snapshot(fixture.home());
     assert_eq!(before.len() - after.len(), 37);
@@ -209,6 +215,8 @@ fn merge_adds_what_is_missing() {
     -- stderr
     ses_385744ad0ffeWgvBCB6JclCZJ1
     1 session: 1 imported, 37 unchanged of 38 documents seen
+      in HOME
+    operation 1; `annals undo 1` takes it back
     ");
     assert_eq!(std::fs::read(path).unwrap(), bytes);
 }

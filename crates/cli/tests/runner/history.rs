@@ -34,7 +34,7 @@ fn changed() -> User {
 #[test]
 fn log_lists_revisions() {
     let user = changed();
-    assert_snapshot!(user.later(30, &["log"]).run(), @"
+    assert_snapshot!(user.later(30, &["log", "--revisions"]).run(), @"
     exit 0
     3  2026-02-25 12:23  +1 −2  sync · opencode/  Fix the empty cart
     2  2026-02-25 12:13  +3     sync · opencode/  Fix the empty cart
@@ -42,7 +42,7 @@ fn log_lists_revisions() {
     -- stderr
     3 revisions
     ");
-    assert_snapshot!(user.later(30, &["log", "cart"]).run(), @"
+    assert_snapshot!(user.later(30, &["log", "--revisions", "cart"]).run(), @"
     exit 0
     3  2026-02-25 12:23  +1 −2  sync · opencode/
     2  2026-02-25 12:13  +3     sync · opencode/
@@ -50,7 +50,7 @@ fn log_lists_revisions() {
     -- stderr
     3 revisions
     ");
-    assert_snapshot!(user.later(30, &["log", "-n", "1", "--json"]).run(), @r#"
+    assert_snapshot!(user.later(30, &["log", "--revisions", "-n", "1", "--json"]).run(), @r#"
     exit 0
     [
       {
@@ -70,10 +70,13 @@ fn log_lists_revisions() {
       }
     ]
     "#);
-    let since =
-        user.later(30, &["log", "--since", "2026-02-25T12:10", "--until", "15m", "--json"]).run().ok().json();
+    let since = user
+        .later(30, &["log", "--revisions", "--since", "2026-02-25T12:10", "--until", "15m", "--json"])
+        .run()
+        .ok()
+        .json();
     assert_eq!(since.as_array().unwrap().len(), 1, "{since}");
-    assert_snapshot!(user.later(30, &["log", "nothing"]).run(), @r#"
+    assert_snapshot!(user.later(30, &["log", "--revisions", "nothing"]).run(), @r#"
     exit 1
     -- stderr
     error: no session matches "nothing"
@@ -84,9 +87,10 @@ fn log_lists_revisions() {
 #[test]
 fn diff_shows_what_changed() {
     let user = changed();
-    let last =
-        user.later(30, &["log", "-n", "1", "--json"]).run().ok().json()[0]["revision"].as_i64().unwrap();
-    let first = user.later(30, &["log", "cart", "--json"]).run().ok().json();
+    let last = user.later(30, &["log", "--revisions", "-n", "1", "--json"]).run().ok().json()[0]["revision"]
+        .as_i64()
+        .unwrap();
+    let first = user.later(30, &["log", "--revisions", "cart", "--json"]).run().ok().json();
     let first = first.as_array().unwrap().last().unwrap()["revision"].as_i64().unwrap();
     assert_snapshot!(user.later(30, &["diff", "cart", &format!("{first}..{}", last - 1)]).run(), @r#"
     exit 0
@@ -300,7 +304,12 @@ fn a_session_is_shown_as_it_was() {
 #[test]
 fn a_session_is_restored_and_that_is_undone_and_redone() {
     let user = changed();
-    let before = user.files();
+    let files = || {
+        let mut files = user.files();
+        files.retain(|path, _| !path.contains(".annals"));
+        files
+    };
+    let before = files();
     let messages = |minutes: i64| {
         let exported = user.later(minutes, &["export", "cart"]).run().ok().json();
         exported["messages"].as_array().unwrap().len()
@@ -308,14 +317,16 @@ fn a_session_is_restored_and_that_is_undone_and_redone() {
     assert_snapshot!(user.later(30, &["restore", "cart"]).run(), @"
     exit 2
     -- stderr
-    error: session ses_36aaaaffe1 is there; say what to make of it with `--at`
-    hint: `annals log ses_36aaaaffe1` lists its revisions
+    error: session ses_36aaaaffe1 exists: choose the revision to restore with `--at`
+    hint: `annals log --revisions ses_36aaaaffe1` lists its revisions
     ");
     assert_snapshot!(user.later(30, &["restore", "cart", "--at", "15m"]).run(), @"
     exit 0
     -- stderr
     ses_36aaaaffe1 is again what it was at 2026-02-25 12:18
-    3 documents written, 0 deleted: revision 4, which `annals undo 4` takes back
+    3 documents written, 0 deleted
+      in HOME/.local/share/opencode
+    operation 1; `annals undo 1` takes it back
     ");
     assert_eq!(messages(31), 3);
     assert_snapshot!(user.later(32, &["restore", "cart", "--at", "1m"]).run(), @"
@@ -326,18 +337,20 @@ fn a_session_is_restored_and_that_is_undone_and_redone() {
     assert_snapshot!(user.later(33, &["undo"]).run(), @"
     exit 0
     -- stderr
-    undid revision 4 of 2026-02-25 12:33: restore a session as of 2026-02-25 12:18
-    1 document written, 2 deleted: revision 5, which `annals undo 5` takes back
-    the store has changed; OpenCode's own home is as it was
+    undid operation 1 of 2026-02-25 12:33: restore cart --at 15m
+      in HOME/.local/share/opencode
+    operation 2; `annals undo 2` does it again
     ");
     assert_eq!(messages(34), 2);
-    let redone = user.later(35, &["undo", "--json"]).run().ok().json();
-    assert_eq!(redone["reason"].as_str().unwrap().split(' ').next(), Some("undo"), "{redone}");
+    let redone = user.later(35, &["undo", "2", "--json"]).run().ok().json();
+    assert_eq!((&redone["undoneOperation"], &redone["kind"]), (&2.into(), &"undo".into()), "{redone}");
     assert_eq!(messages(36), 3);
-    // All of that is the store's own; OpenCode was not touched, and what it does not change stays so.
-    assert!(user.files() == before);
+    // OpenCode's home went along, and goes back byte for byte.
+    assert!(files() != before);
+    let _ = user.later(37, &["undo", "3"]).run().ok();
+    assert!(files() == before);
     let _ = user.later(37, &["sync", "--full"]).run().ok();
-    assert_eq!(messages(37), 3);
+    assert_eq!(messages(37), 2);
 }
 
 #[test]
@@ -346,18 +359,18 @@ fn an_undo_that_cannot_be() {
     assert_snapshot!(user.later(30, &["undo"]).run(), @"
     exit 1
     -- stderr
-    error: nothing was committed to the store here yet
-    hint: what sync found is undone by its number: `annals undo REV`; `annals log` has the numbers
+    error: there is no operation to undo
+    hint: what sync found is undone by its number: `annals log --revisions`, `annals undo --revision REV`
     ");
-    assert_snapshot!(user.later(30, &["undo", "99"]).run(), @"
+    assert_snapshot!(user.later(30, &["undo", "--revision", "99"]).run(), @"
     exit 1
     -- stderr
     error: there is no revision 99
     hint: the last one is 3; `annals log` lists them
     ");
-    let first = user.later(30, &["log", "cart", "--json"]).run().ok().json();
+    let first = user.later(30, &["log", "--revisions", "cart", "--json"]).run().ok().json();
     let first = first.as_array().unwrap().last().unwrap()["revision"].to_string();
-    assert_snapshot!(user.later(30, &["undo", &first]).run(), @"
+    assert_snapshot!(user.later(30, &["undo", "--revision", &first]).run(), @"
     exit 1
     -- stderr
     error: revision 1 cannot be undone: session ses_36aaaaffe1 was changed again by a later revision
@@ -370,12 +383,13 @@ fn an_undo_that_cannot_be() {
 #[test]
 fn what_sync_found_can_be_undone_by_number() {
     let user = changed();
-    let last = user.later(30, &["log", "-n", "1", "--json"]).run().ok().json()[0]["revision"].to_string();
-    assert_snapshot!(user.later(30, &["undo", &last]).run(), @"
+    let last = user.later(30, &["log", "--revisions", "-n", "1", "--json"]).run().ok().json()[0]["revision"]
+        .to_string();
+    assert_snapshot!(user.later(30, &["undo", "--revision", &last]).run(), @"
     exit 0
     -- stderr
     undid revision 3 of 2026-02-25 12:23: sync
-    3 documents written, 0 deleted: revision 4, which `annals undo 4` takes back
+    3 documents written, 0 deleted: revision 4, which `annals undo --revision 4` takes back
     the store has changed; OpenCode's own home is as it was
     ");
     let exported = user.later(31, &["export", "cart"]).run().ok().json();
@@ -386,7 +400,7 @@ fn what_sync_found_can_be_undone_by_number() {
 fn a_session_deleted_from_the_store_comes_back() {
     let user = changed();
     let store = user.store().display().to_string();
-    let _ = user.later(30, &["rm", "cart", "--home", &store]).run().ok();
+    let _ = user.later(30, &["rm", "--yes", "cart", "--home", &store]).run().ok();
     assert_snapshot!(user.later(31, &["show", "cart", "--home", &store]).run(), @r#"
     exit 1
     -- stderr
@@ -394,13 +408,19 @@ fn a_session_deleted_from_the_store_comes_back() {
     hint: there are no sessions here
     "#);
     assert!(
-        user.later(31, &["log", "cart", "--home", &store]).run().ok().text().contains("delete a session")
+        user.later(31, &["log", "--revisions", "cart", "--home", &store])
+            .run()
+            .ok()
+            .text()
+            .contains("rm --yes cart")
     );
     assert_snapshot!(user.later(31, &["restore", "cart", "--home", &store]).run(), @"
     exit 0
     -- stderr
     ses_36aaaaffe1 is again what it was at revision 3, 2026-02-25 12:23
-    5 documents written, 0 deleted: revision 5, which `annals undo 5` takes back
+    5 documents written, 0 deleted
+      in the store alone: no home of OpenCode that can be reached has it
+    operation 2; `annals undo 2` takes it back
     ");
     assert!(user.later(32, &["show", "cart", "--home", &store]).run().ok().text().contains("2\n"));
 }
@@ -484,7 +504,7 @@ fn streamed() -> User {
 #[test]
 fn a_moment_in_the_middle_of_an_answer_does_not_show_its_end() {
     let user = streamed();
-    assert_snapshot!(user.later(30, &["log", "tests"]).run(), @"
+    assert_snapshot!(user.later(30, &["log", "--revisions", "tests"]).run(), @"
     exit 0
     4  2026-02-25 12:06  +3   sync · opencode/
     3  2026-02-25 12:05  +2   sync · opencode/
@@ -612,7 +632,7 @@ fn a_difference_says_what_went_on() {
 #[test]
 fn nothing_made_up_is_brought_back() {
     let user = streamed();
-    assert_snapshot!(user.later(30, &["undo", "2"]).run(), @"
+    assert_snapshot!(user.later(30, &["undo", "--revision", "2"]).run(), @"
     exit 1
     -- stderr
     error: revision 2 cannot be undone: what part prt_36bbbbffe12 was then is not kept: it was being written, or was pruned since
@@ -630,7 +650,9 @@ fn nothing_made_up_is_brought_back() {
     exit 0
     -- stderr
     ses_36bbbbffe1 is again what it was at revision 2, 2026-02-25 12:04
-    2 documents written, 0 deleted: revision 6, which `annals undo 6` takes back
+    2 documents written, 0 deleted
+      in HOME/.local/share/opencode
+    operation 1; `annals undo 1` takes it back
     note: not kept: 3 documents in progress then; each is now as it was when it was finished
     ");
     let exported = user.later(33, &["export", "tests"]).run().ok().text();
@@ -661,7 +683,7 @@ fn a_longer_prompt_is_an_edit_and_both_wordings_are_kept() {
     "#);
     let then = user.later(30, &["show", "cart", "--at", "1"]).run().ok().text();
     assert!(then.contains("speed it up\n"), "{then}");
-    let undone = user.later(30, &["undo", "2"]).run();
+    let undone = user.later(30, &["undo", "--revision", "2"]).run();
     assert_eq!(undone.code, 0, "{undone}");
     let now = user.later(31, &["show", "cart"]).run().ok().text();
     assert!(now.contains("speed it up\n"), "{now}");
@@ -677,7 +699,7 @@ fn a_clock_that_was_ahead_once_is_noticed() {
     let _ = user.later(400 * 24 * 60, &["sync"]).run().ok();
     user.write_session("36aaaaffe1", "Third", "It is empty", "one");
     let _ = user.later(10, &["sync"]).run().ok();
-    assert_snapshot!(user.later(30, &["log", "last"]).run(), @"
+    assert_snapshot!(user.later(30, &["log", "--revisions", "last"]).run(), @"
     exit 0
     3  2026-02-25 12:13  +1   sync · opencode/
     2  2026-02-25 12:03  +1   sync · opencode/
@@ -696,7 +718,7 @@ fn the_order_of_what_was_learnt_later_can_be_seen() {
     // The fixture is of that autumn.
     let autumn = 300 * 24 * 60;
     let _ = user.later(autumn, &["sync", "--events"]).run().ok();
-    let log = user.later(autumn + 1, &["log", "last"]).run().ok();
+    let log = user.later(autumn + 1, &["log", "--revisions", "last"]).run().ok();
     assert!(log.stderr.contains("the latest first; what was learnt later"), "{log}");
     let text = log.text();
     let column = |line: &str, n: usize| line.split_whitespace().nth(n).unwrap().to_owned();

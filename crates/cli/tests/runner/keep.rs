@@ -35,8 +35,8 @@ fn a_backup_is_a_store_and_can_be_put_back() {
     assert_snapshot!(user.annals(&["restore-backup", "b.db"]).run(), @"
     exit 2
     -- stderr
-    error: nobody can be asked here whether that is meant
-    hint: nothing was done; `--yes` says so
+    error: not a terminal, so nothing was confirmed
+    hint: nothing was done; pass `--yes` to confirm
     ");
     assert_snapshot!(user.annals(&["restore-backup", "b.db", "--yes"]).run(), @"
     exit 0
@@ -75,8 +75,8 @@ fn forget_leaves_nothing() {
     -- stderr
     ses_36aaaaffe1  Fix the cart
     1 session with the history of 1 revision
-    error: nobody can be asked here whether that is meant
-    hint: nothing was done; `--yes` says so
+    error: not a terminal, so nothing was confirmed
+    hint: nothing was done; pass `--yes` to confirm
     ");
     assert_snapshot!(user.annals(&["forget", "cart", "--yes"]).run(), @"
     exit 0
@@ -137,22 +137,22 @@ fn prune_says_what_goes_first() {
     exit 0
     -- stderr
     0 texts of the past, 0 B
-    nothing was given up
+    nothing was removed
     ");
     assert_snapshot!(user.later(20, &["prune", "--older-than", "5m", "--dry-run"]).run(), @"
     exit 0
     -- stderr
           1 text      130 B  ses_36aaaaffe1  Fix the cart
     1 text of the past, 130 B
-    nothing was given up
+    nothing was removed
     ");
     assert_snapshot!(user.later(20, &["prune", "--older-than", "5m"]).run(), @"
     exit 2
     -- stderr
           1 text      130 B  ses_36aaaaffe1  Fix the cart
     1 text of the past, 130 B
-    error: nobody can be asked here whether that is meant
-    hint: nothing was done; `--yes` says so
+    error: not a terminal, so nothing was confirmed
+    hint: nothing was done; pass `--yes` to confirm
     ");
     let plan =
         user.later(20, &["prune", "--older-than", "5m", "cart", "--dry-run", "--json"]).run().ok().json();
@@ -162,13 +162,13 @@ fn prune_says_what_goes_first() {
     -- stderr
           1 text      130 B  ses_36aaaaffe1  Fix the cart
     1 text of the past, 130 B
-    gave up 1 text, 130 B
+    removed 1 text, 130 B
     ");
     assert_snapshot!(user.later(21, &["prune", "--older-than", "5m", "--yes"]).run(), @"
     exit 0
     -- stderr
     0 texts of the past, 0 B
-    nothing was given up
+    nothing was removed
     ");
     assert_snapshot!(user.later(21, &["prune"]).run(), @"
     exit 2

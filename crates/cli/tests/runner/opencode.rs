@@ -34,7 +34,7 @@ fn an_imported_session_is_listed_exported_and_continued() {
         }
         let exported = annals(&home, &["export", id]).run().ok();
         let lines = annals(&home, &["export", id, "--format", "jsonl"]).run().ok();
-        let _ = annals(&home, &["rm", id]).run().ok();
+        let _ = annals(&home, &["rm", "--yes", id]).run().ok();
         assert_eq!(annals(&home, &["show", id]).run().code, 1);
         let _ = annals(&home, &["import", "-"]).stdin(&lines.stdout).run().ok();
 
@@ -81,7 +81,7 @@ fn changes_are_seen_by_the_real_opencode() {
     let id = SESSIONS[1].1;
     let _ = annals(&home, &["rename", id, "Zeile mit Umlaut: Größe 🎉"]).run().ok();
     let _ = annals(&home, &["archive", id]).run().ok();
-    let _ = annals(&home, &["rm", "37f7fe572"]).run().ok();
+    let _ = annals(&home, &["rm", "--yes", "37f7fe572"]).run().ok();
     let repository = lab.bind_project("shop-api", PROJECT);
     let listed = lab.session_list(&repository);
     let rows = listed.as_array().unwrap();

@@ -217,7 +217,7 @@ fn no_store_is_made_for_nothing() {
     error: no OpenCode sessions in HOME/.local/share/opencode
     hint: `--home PATH` names another place; `annals demo` shows annals on a sample
     ");
-    assert_snapshot!(user.annals(&["log"]).run(), @"
+    assert_snapshot!(user.annals(&["log", "--revisions"]).run(), @"
     exit 1
     -- stderr
     error: no OpenCode sessions in HOME/.local/share/opencode
@@ -282,21 +282,27 @@ fn what_opencode_deletes_stays() {
     assert_snapshot!(user.later(6, &["rename", "longer", "Shorter"]).run(), @r#"
     exit 0
     -- stderr
-    ses_36bbbbffe2 is now called "Shorter" in the store; it is in no home of OpenCode any more
+    ses_36bbbbffe2 is now called "Shorter"
+      in the store alone: no home of OpenCode that can be reached has it
+    operation 1; `annals undo 1` takes it back
     "#);
     assert_snapshot!(user.later(6, &["archive", "Shorter"]).run(), @"
     exit 0
     -- stderr
-    ses_36bbbbffe2 is archived in the store; it is in no home of OpenCode any more
+    ses_36bbbbffe2 is archived
+      in the store alone: no home of OpenCode that can be reached has it
+    operation 2; `annals undo 2` takes it back
     ");
     assert_eq!(user.later(6, &["list", "--json", "--archived"]).run().ok().json()[0]["title"], "Shorter");
-    assert_snapshot!(user.later(7, &["rm", "Shorter"]).run(), @"
+    assert_snapshot!(user.later(7, &["rm", "--yes", "Shorter"]).run(), @"
     exit 0
     -- stderr
     ses_36bbbbffe2  Shorter
     1 session, 2 messages, 2 parts, 5 documents in all
+      from the store, which alone has some of them
     deleted 1 session
-    `annals undo` brings back what was deleted from the store; `annals forget` erases it
+      in the store alone: no home of OpenCode that can be reached has it
+    operation 3; `annals undo 3` takes it back
     ");
     assert_eq!(titles(user.later(7, &["list", "--json"]).run()), ["First"]);
     let _ = user.later(8, &["undo"]).run().ok();
@@ -322,16 +328,21 @@ fn changes_go_to_opencodes_home_and_the_store_knows() {
     exit 0
     -- stderr
     ses_36aaaaffe1 is now called "Renamed"
+      in HOME/.local/share/opencode
+    operation 1; `annals undo 1` takes it back
     "#);
     let file = user.opencode().join("storage/session/global/ses_36aaaaffe1.json");
     assert!(std::fs::read_to_string(&file).unwrap().contains("Renamed"));
     assert_eq!(titles(user.annals(&["list", "--json", "--no-sync"]).run()), ["Renamed"]);
-    assert_snapshot!(user.annals(&["rm", "Renamed"]).run(), @"
+    assert_snapshot!(user.annals(&["rm", "--yes", "Renamed"]).run(), @"
     exit 0
     -- stderr
     ses_36aaaaffe1  Renamed
     1 session, 2 messages, 2 parts, 5 documents in all
+      from HOME/.local/share/opencode
     deleted 1 session
+      in HOME/.local/share/opencode
+    operation 2; `annals undo 2` takes it back
     the store keeps them, marked [source gone]; `annals forget` erases them there
     ");
     assert!(!file.exists());
@@ -461,9 +472,11 @@ fn without_a_store_the_homes_are_read() {
     exit 0
     -- stderr
     warning: HOME/.local/share/annals/annals.db is not a store of annals; OpenCode's homes are read as they are (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
+    warning: the store cannot be written to, so this cannot be undone
     ses_36aaaaffe1 is now called "Renamed"
+      in HOME/.local/share/opencode
     "#);
-    assert_snapshot!(user.annals(&["log"]).run(), @"
+    assert_snapshot!(user.annals(&["log", "--revisions"]).run(), @"
     exit 1
     -- stderr
     error: HOME/.local/share/annals/annals.db is not a store of annals
@@ -549,7 +562,6 @@ fn disks_that_cannot_be_written_to() {
     ID      UPDATED     MSGS  TOKENS      COST  TITLE
     36aaaa  19h ago        2       0        $0  First
     read-only, with sessions: 0
-    1  2026-02-25 12:03  +5   sync · opencode/  First
     log: 0
     36aaaa  First
       you · 2026-02-24 16:20
@@ -581,16 +593,18 @@ fn disks_that_cannot_be_written_to() {
     warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
     1 session
     warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
-    1 revision
+    no operations; `annals log --revisions` lists what sync found
     warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
     2 of 2 hits
     warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
     2 of 2 hits
     warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
-    error: there is no revision 2
-    hint: the last one is 1; `annals log` lists them
+    error: the store HOME/.local/share/annals/annals.db cannot be written to
+    hint: nothing was changed; operations are recorded there, and undone from there
     warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    warning: the store cannot be written to, so this cannot be undone
     ses_36aaaaffe1 is now called "Other"
+      in HOME/.local/share/opencode
     "#);
 }
 

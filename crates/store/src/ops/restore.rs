@@ -75,6 +75,8 @@ fn transaction_for(
 ) -> Result<Transaction, OperationError> {
     let mut transaction = Transaction::new(words);
     let held = home.session(session)?;
+    // What is shown of a document that was in progress then was never written by anybody: it becomes what it was when it was finished.
+    let finished = history::in_progress(then, session)?;
     let mut gone = home.session_keys(session)?;
     for key in then.session_keys(session)? {
         // A session that a home has stays under the project that it is filed under there.
@@ -84,7 +86,9 @@ fn transaction_for(
         };
         gone.retain(|other| *other != key_here);
         let Some(stored) = then.document(&key)? else { continue };
-        let wanted: Document = match home.native(&key, stored.document) {
+        let document =
+            finished.get(&key).map_or(stored.document, |finished| finished.became.document.clone());
+        let wanted: Document = match home.native(&key, document) {
             Native::Held { document, .. } => document,
             Native::Implied | Native::NotHeld => continue,
         };

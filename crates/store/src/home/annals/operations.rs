@@ -382,7 +382,9 @@ pub(super) fn prune(
     let (mut n_pieces, mut n_bytes) = (0, 0);
     for session in wanted {
         let (pieces, bytes): (usize, i64) = connection.query_row(
-            &format!("SELECT count(*), coalesce(sum(octet_length(before)), 0) FROM operation_piece WHERE {OLD}"),
+            &format!(
+                "SELECT count(*), coalesce(sum(octet_length(before)), 0) FROM operation_piece WHERE {OLD}"
+            ),
             (older_than, session),
             |row| Ok((row.get(0)?, row.get(1)?)),
         )?;
