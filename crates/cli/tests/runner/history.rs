@@ -306,7 +306,7 @@ fn a_session_is_restored_and_that_is_undone_and_redone() {
     let user = changed();
     let files = || {
         let mut files = user.files();
-        files.retain(|path, _| !path.contains(".annals"));
+        files.retain(|path, _| !path.iter().any(|name| name == ".annals"));
         files
     };
     let before = files();

@@ -1,6 +1,7 @@
 //! Edits of session documents: `rename`, `archive`.
 
 use annals_core::id::SessionId;
+use annals_core::json::same_value;
 use annals_core::{Document, Transaction};
 
 use super::places::Places;
@@ -32,22 +33,41 @@ pub fn edit(
         running.note_commits(&mut *place.home, &place.url);
     }
     for session in sessions {
-        let holding = places.holding(&session.id)?;
-        for place in &holding {
+        for place in places.holding(&session.id)? {
             edit_in(&mut running, place.home.as_write(), &place.url, &session.id, &words, edit)?;
-        }
-        if holding.is_empty() {
-            let store = workspace.store();
-            let record =
-                store.session(&session.id)?.ok_or_else(|| OperationError::Gone(session.id.clone()))?;
-            let mut transaction = Transaction::new(&words);
-            let edited = edit(&record.stored.document).map_err(OperationError::Edit)?;
-            transaction.replace(&record.stored, edited);
-            running.commit_to_store(transaction)?;
         }
     }
     let ids: Vec<SessionId> = sessions.iter().map(|session| session.id.clone()).collect();
-    running.done(&ids, Extent::Document)
+    running.look_at(&ids, Extent::Document);
+    for id in &ids {
+        edit_in_store(workspace, &mut running, id, &words, edit)?;
+    }
+    running.end(&ids)
+}
+
+/// Makes sure that the store shows the edit. It does not where no home could be changed, or where a home that cannot be reached, or is not
+/// the user's own, has the session in its latest state.
+fn edit_in_store(
+    workspace: &Workspace<'_>,
+    running: &mut Running<'_>,
+    session: &SessionId,
+    words: &str,
+    edit: Edit<'_>,
+) -> Result<(), OperationError> {
+    for attempt in 1.. {
+        let Some(record) = workspace.store().session(session)? else { break };
+        let edited = edit(&record.stored.document).map_err(OperationError::Edit)?;
+        if same_value(edited.root(), record.stored.document.root()) {
+            break;
+        }
+        let mut transaction = Transaction::new(words);
+        transaction.replace(&record.stored, edited);
+        match running.commit_to_store(transaction) {
+            Err(OperationError::Store(CommitError::Conflict { .. })) if attempt < MAX_TRIES => {}
+            other => return other.map(drop),
+        }
+    }
+    Ok(())
 }
 
 fn edit_in(

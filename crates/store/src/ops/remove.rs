@@ -54,6 +54,14 @@ pub fn plan_removal(
         }
         homes.push((place.url.clone(), removal));
     }
+    // Of sessions that no home has, the store has the only copy: it goes only if it was named itself.
+    missing.retain(|record| sessions_contain(sessions, &record.id));
+    all.retain(|record| {
+        sessions_contain(&missing, &record.id)
+            || homes
+                .iter()
+                .any(|(_, removal): &(String, Removal)| sessions_contain(&removal.sessions, &record.id))
+    });
     let store = match missing.is_empty() {
         true => None,
         false => {

@@ -248,11 +248,22 @@ impl<'w> Running<'w> {
 
     /// Has the store look at what was done, so that every command shows it from now on, and ends the operation.
     pub(crate) fn done(mut self, sessions: &[SessionId], extent: Extent) -> Result<Report, OperationError> {
-        let Some(operation) = self.noting.number() else { return Ok(self.report) };
+        self.look_at(sessions, extent);
+        self.end(sessions)
+    }
+
+    /// Has the store look at what was done.
+    pub(crate) fn look_at(&mut self, sessions: &[SessionId], extent: Extent) {
+        let Some(operation) = self.noting.number() else { return };
         let reason = Reason { words: self.request.words.clone(), operation: Some(operation) };
         if let Err(error) = self.follow(sessions, extent, &reason) {
             self.report.not_followed = Some(error.to_string());
         }
+    }
+
+    /// Ends the operation.
+    pub(crate) fn end(mut self, sessions: &[SessionId]) -> Result<Report, OperationError> {
+        let Some(operation) = self.noting.number() else { return Ok(self.report) };
         self.noting.store.end_operation(operation, State::Done, None, sessions)?;
         self.report.operation = Some(operation);
         Ok(self.report)

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
-use annals_core::{Document, Key, arrange};
+use annals_core::json::same_value;
+use annals_core::{Document, Key};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::Annals;
@@ -252,12 +253,12 @@ impl Comparing<'_> {
             }
             false => self.store.read(|connection| {
                 let found = self.known(connection, &key)?;
-                let is_same = || {
-                    let shown = found.as_ref().and_then(|(n, _)| latest(connection, *n).ok().flatten());
-                    shown.is_some_and(|shown| arrange::is_same(&key, &shown, document))
-                };
                 let known = found.as_ref().map(|(_, known)| known);
                 let leads = self.leads(&key, known) || (is_implied && known.is_none());
+                let is_same = || {
+                    let shown = found.as_ref().and_then(|(n, _)| latest(connection, *n).ok().flatten());
+                    shown.is_some_and(|shown| same_value(shown.root(), document.root()))
+                };
                 Ok((compare::present(known, self.home, leads, hash, is_same), known.is_some()))
             })?,
         };

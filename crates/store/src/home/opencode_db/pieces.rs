@@ -349,13 +349,16 @@ impl OpencodeDb {
         }
         connection.execute_batch("PRAGMA defer_foreign_keys = ON").map_err(failed)?;
         let mut noted = Vec::new();
+        let mut numbers = BTreeMap::new();
         for piece in pieces {
             let current = self.stored_at(connection, &piece.place).map_err(failed)?;
             if hash_of(current.as_ref()) != piece.expected {
                 return Err(altered(piece, current.is_some()));
             }
             let after = match (&current, &piece.bytes) {
-                (None, Some(bytes)) => Some(self.with_free_number(connection, piece, bytes).map_err(failed)?),
+                (None, Some(bytes)) => {
+                    Some(self.with_free_number(connection, piece, bytes, &mut numbers).map_err(failed)?)
+                }
                 (_, bytes) => bytes.clone(),
             };
             let (place, session) = (piece.place.clone(), piece.session.clone());
@@ -413,12 +416,14 @@ impl OpencodeDb {
         Ok(())
     }
 
-    /// A row that comes back gets another number where some other row has its number by now. Nothing refers to these numbers.
+    /// A row that comes back gets another number where some other row has its number by now. Nothing refers to these numbers. `given`
+    /// has the last one that was given in each table.
     fn with_free_number(
         &self,
         connection: &Connection,
         piece: &Exchange,
         bytes: &[u8],
+        given: &mut BTreeMap<String, i64>,
     ) -> rusqlite::Result<Vec<u8>> {
         let Some(Place::Row(table, _)) = self.place(connection, &piece.place)? else {
             return Ok(bytes.to_vec());
@@ -436,9 +441,13 @@ impl OpencodeDb {
         if !is_taken {
             return Ok(bytes.to_vec());
         }
-        *number = connection
-            .prepare_cached(&format!("SELECT max(rowid) + 1 FROM {}", quoted(&table.name)))?
+        let highest: i64 = connection
+            .prepare_cached(&format!("SELECT max(rowid) FROM {}", quoted(&table.name)))?
             .query_row([], |row| row.get(0))?;
+        // Beyond what any row that comes back with its own number can have.
+        let last = given.entry(table.name.clone()).or_insert_with(|| highest.saturating_add(1_000_000));
+        *last += 1;
+        *number = *last;
         serde_json::to_vec(&row).map_err(unwritable)
     }
 
