@@ -52,12 +52,11 @@ impl World {
                 let detail = format!("OpenCode {version} lists {borrowed:?}, not {expected:?}");
                 return Err(Failure::new("OpenCode: list", detail));
             }
+            let n_holding = |id: &String| self.homes.iter().filter(|home| home.look.contains_key(id)).count();
             let is_shown = |id: &String, session: &&Session| {
                 session.info["projectID"] == PROJECT
-                    && self
-                        .model
-                        .shown(&self.homes, id)
-                        .is_some_and(|shown| shown.home == Some(number) && !shown.is_edited)
+                    && n_holding(id) == 1
+                    && self.model.shown(&self.homes, id).is_some_and(|shown| !shown.is_edited)
             };
             let mut ids: Vec<String> = sessions
                 .iter()
