@@ -41,8 +41,15 @@ pub(super) struct Local {
     archived: Option<Option<i64>>,
     /// The session document of the home whose state is shown, `null` if there is none. When it changes, it counts.
     base: Value,
-    /// A home has got the session back since. Which of the two is newer is not said.
-    is_vague: bool,
+    /// Something else has happened to the session since, so that title or archive mark may be either.
+    vague: Vague,
+}
+
+/// What cannot be told of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Vague {
+    pub(super) title: bool,
+    pub(super) archived: bool,
 }
 
 /// A change of one field, asked for by a person.
@@ -59,8 +66,8 @@ pub(super) struct Shown {
     pub(super) is_gone: bool,
     /// Title and archive mark were changed apart from the rest: of the document nothing else is certain.
     pub(super) is_edited: bool,
-    /// Title and archive mark may be one thing or the other.
-    pub(super) is_vague: bool,
+    /// What may be one thing or the other.
+    pub(super) vague: Vague,
     /// The contract allows several answers.
     pub(super) is_disputed: bool,
     /// The home whose state this is.
@@ -117,7 +124,7 @@ impl Model {
         for (id, local) in &mut self.local {
             if let (Value::Null, Some(home)) = (&local.base, Model::ranking(homes, id)) {
                 local.base = homes[home].look[id].info.clone();
-                local.is_vague = true;
+                local.make_vague();
             }
         }
         let ids: BTreeSet<String> = homes.iter().flat_map(|home| home.look.keys().cloned()).collect();
@@ -152,15 +159,8 @@ impl Model {
         }
         let is_own = homes.iter().any(|home| home.is_at_hand() && home.look.contains_key(id));
         let is_disputed = self.removed.contains(id) && !is_own && home.is_some();
-        let is_vague = local.is_some_and(|local| local.is_vague);
-        Some(Shown {
-            session,
-            is_gone: home.is_none(),
-            is_edited: local.is_some(),
-            is_vague,
-            is_disputed,
-            home,
-        })
+        let vague = local.map(|local| local.vague).unwrap_or_default();
+        Some(Shown { session, is_gone: home.is_none(), is_edited: local.is_some(), vague, is_disputed, home })
     }
 
     /// Every session that has to be shown.
@@ -179,21 +179,44 @@ impl Model {
     ) -> (String, Option<Local>, Option<Local>) {
         let before = self.local.get(id).cloned();
         let after = match Model::ranking(homes, id) {
-            Some(number) if homes[number].is_at_hand() => None,
+            // What was changed in the store alone before may be shown or not, but for this.
+            Some(number) if homes[number].is_at_hand() => before.clone().and_then(|mut local| {
+                local.base = homes[number].look[id].info.clone();
+                local.make_vague();
+                match &edit {
+                    Edit::Title(_) => local.vague.title = false,
+                    Edit::Archived(_) => local.vague.archived = false,
+                }
+                local.title = None;
+                local.archived = None;
+                (local.vague != Vague::default()).then_some(local)
+            }),
             home => {
                 let base = home.map_or(Value::Null, |number| homes[number].look[id].info.clone());
                 let mut local = before.clone().filter(|local| local.base == base).unwrap_or_default();
                 local.base = base;
-                local.is_vague = false;
                 match edit {
-                    Edit::Title(title) => local.title = Some(title),
-                    Edit::Archived(archived) => local.archived = Some(archived),
+                    Edit::Title(title) => (local.title, local.vague.title) = (Some(title), false),
+                    Edit::Archived(archived) => {
+                        (local.archived, local.vague.archived) = (Some(archived), false);
+                    }
                 }
                 Some(local)
             }
         };
         self.set_local(id, after.clone());
         (id.to_owned(), before, after)
+    }
+
+    /// An operation was taken back in a home, on a session that was changed in the store alone as well.
+    pub(super) fn undone_beside(&mut self, homes: &[Home], id: &str, local: Option<Local>) {
+        let local = local.map(|mut local| {
+            local.base =
+                Model::ranking(homes, id).map_or(Value::Null, |home| homes[home].look[id].info.clone());
+            local.make_vague();
+            local
+        });
+        self.set_local(id, local);
     }
 
     pub(super) fn set_local(&mut self, id: &str, local: Option<Local>) {
@@ -280,6 +303,11 @@ impl Model {
 }
 
 impl Local {
+    fn make_vague(&mut self) {
+        self.vague.title |= self.title.is_some();
+        self.vague.archived |= self.archived.is_some();
+    }
+
     fn edits(&self) -> Vec<Edit> {
         let title = self.title.iter().cloned().map(Edit::Title);
         title.chain(self.archived.map(Edit::Archived)).collect()

@@ -283,10 +283,14 @@ impl World {
             );
             return Err(Failure::new("undo: too much", detail));
         }
-        for (id, before, _) in &operation.local {
-            self.model.set_local(id, before.clone());
-        }
         self.look();
+        for (id, before, _) in &operation.local {
+            match operation.touched.is_empty() {
+                true => self.model.set_local(id, before.clone()),
+                // The home has it back as well: which of the two is shown is not said.
+                false => self.model.undone_beside(&self.homes, id, before.clone()),
+            }
+        }
         self.model.done(operation.inverse(place, ran.operation()));
         Ok(true)
     }
