@@ -122,9 +122,15 @@ impl Model {
 
     fn note(&mut self, homes: &[Home]) {
         for (id, local) in &mut self.local {
-            if let (Value::Null, Some(home)) = (&local.base, Model::ranking(homes, id)) {
-                local.base = homes[home].look[id].info.clone();
-                local.make_vague();
+            match Model::ranking(homes, id) {
+                // No home has it any more: the store alone says what it is.
+                None => local.base = Value::Null,
+                // A home has got it back. Which of the two counts is not said.
+                Some(home) if local.base.is_null() => {
+                    local.base = homes[home].look[id].info.clone();
+                    local.make_vague();
+                }
+                Some(_) => {}
             }
         }
         let ids: BTreeSet<String> = homes.iter().flat_map(|home| home.look.keys().cloned()).collect();
