@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use annals_core::Transaction;
 use annals_core::id::SessionId;
 
 use super::running::{Extent, Running};
 use super::{Kind, Operation, OperationError, OperationQuery, Report, Request, State};
 use crate::history;
+use crate::home::Read;
 use crate::home::annals::Annals;
 use crate::home::annals::operations::{Before, NotedPiece};
 use crate::home::pieces::{Exchange, FILES, Undo, files, hash_of};
@@ -75,8 +77,31 @@ pub fn undo(
         Some(only) => only.iter().cloned().collect(),
         None => operation.sessions.clone(),
     };
-    let report = running.done(&sessions, Extent::Everything)?;
+    running.look_at(&sessions, Extent::Everything);
+    show_again(store, &mut running, &operation, &sessions)?;
+    let report = running.end(&sessions)?;
     Ok(Undone { operation, report })
+}
+
+/// Shows again what had been changed in the store alone before the operation: the home says again what it said then.
+fn show_again(
+    store: &Annals,
+    running: &mut Running<'_>,
+    operation: &Operation,
+    sessions: &[SessionId],
+) -> Result<(), OperationError> {
+    let mut transaction = Transaction::new(running.words());
+    for (key, document) in store.replaced_changes(operation.number)? {
+        let is_wanted = key.session().is_some_and(|session| sessions.contains(session));
+        let current = store.document(&key)?;
+        if is_wanted && current.as_ref().is_none_or(|current| current.document != document) {
+            transaction.put(key, document);
+        }
+    }
+    if !transaction.is_empty() {
+        running.commit_to_store(transaction)?;
+    }
+    Ok(())
 }
 
 /// The operation to take back, if it can be.

@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::io;
 
-use annals_core::ContentHash;
 use annals_core::id::{Millis, SessionId};
+use annals_core::{ContentHash, Document, Key};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::Annals;
 use super::codec::{self, Hash};
+use super::read::placed;
 use crate::home::pieces::Piece;
 use crate::home::{CommitError, ReadError};
 use crate::ops::{Operation, OperationQuery, Request, State};
@@ -255,6 +256,33 @@ impl Annals {
                 "SELECT n FROM revision WHERE operation = ?1 AND home IS NULL ORDER BY n DESC",
             )?;
             statement.query_map([operation], |row| row.get(0))?.collect()
+        })
+    }
+}
+
+impl Annals {
+    /// Changes that had been made in the store alone, and that an operation replaced by what a home says since.
+    pub(crate) fn replaced_changes(&self, operation: i64) -> Result<Vec<(Key, Document)>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT p.hash, p.form, p.size, p.data, p.document, p.since, p.project \
+                 FROM revision r, json_each(r.documents) c JOIN past p ON p.document = c.value \
+                 WHERE r.operation = ?1 AND r.home NOTNULL AND p.home IS NULL AND p.hash NOTNULL \
+                 AND p.since = (SELECT max(q.since) FROM past q WHERE q.document = c.value AND q.since < r.n)",
+            )?;
+            let mut rows = statement.query([operation])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let (n, since, project): (i64, i64, Option<String>) = (row.get(4)?, row.get(5)?, row.get(6)?);
+                let hash = row.get_ref(0)?.as_bytes_or_null()?.and_then(Hash::read);
+                let Some(hash) = hash.map(|hash| hash.bound(n, since, project.as_deref())) else { continue };
+                let (form, size): (i64, i64) = (row.get(1)?, row.get::<_, Option<i64>>(2)?.unwrap_or(0));
+                let data = row.get_ref(3)?.as_bytes_or_null()?.unwrap_or_default();
+                let text = codec::unpack(form, size, data, hash).ok();
+                let document = text.and_then(|text| Document::parse(text).ok());
+                found.extend(document.zip(placed(connection, n)?).map(|(document, at)| (at.key, document)));
+            }
+            Ok(found)
         })
     }
 }

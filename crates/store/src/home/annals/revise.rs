@@ -364,13 +364,13 @@ impl<'c> Revising<'c> {
         Ok(())
     }
 
-    /// Ends what is known of a document of the past only: now it is not there.
-    pub(crate) fn end_past(&mut self, key: &Key) -> rusqlite::Result<()> {
+    /// Ends what is known of a document of the past only: now it is not there, as a home says.
+    pub(crate) fn end_past(&mut self, key: &Key, home: Option<i64>) -> rusqlite::Result<()> {
         let Some(known) = self.state(key)?.filter(|known| known.since == 0) else { return Ok(()) };
         let number = self.number()?;
         self.connection
-            .prepare_cached("UPDATE document SET revision = ?2, since = ?2 WHERE n = ?1")?
-            .execute((known.n, number))?;
+            .prepare_cached("UPDATE document SET revision = ?2, since = ?2, home = ?3 WHERE n = ?1")?
+            .execute((known.n, number, home))?;
         let session = self.session_of(key)?;
         self.touch(session).deleted += 1;
         self.documents.push(known.n);

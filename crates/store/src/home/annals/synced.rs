@@ -615,7 +615,7 @@ pub(crate) fn apply(
                 Revising::of_the_past(connection, look.updated, "an older state in another home", home);
             earlier.put_past(&key, Some(&prepared))?;
             earlier.finish()?;
-            revising.end_past(&key)?;
+            revising.end_past(&key, look.leader(&key))?;
             if let Some(state) = revising.state(&key)? {
                 note_said(connection, state.n, home, Some(prepared.packed.hash), None)?;
             }
@@ -639,6 +639,13 @@ pub(crate) struct Applied {
     pub(crate) leaders: Leaders,
 }
 
+impl Applied {
+    /// The home that leads in a document.
+    fn leader(&self, key: &Key) -> Option<i64> {
+        if matches!(key, Key::Session(..)) { self.leaders.session } else { self.leaders.rest }
+    }
+}
+
 /// A home that does not lead has given the state that is shown, and changes its mind: the leader says the same, so from now on the
 /// state is the leader's.
 fn hand_over(
@@ -647,9 +654,7 @@ fn hand_over(
     look: &Applied,
     key: &Key,
 ) -> rusqlite::Result<()> {
-    let is_session = matches!(key, Key::Session(..));
-    let leader = if is_session { look.leaders.session } else { look.leaders.rest };
-    let Some(leader) = leader.filter(|leader| *leader != look.home) else { return Ok(()) };
+    let Some(leader) = look.leader(key).filter(|leader| *leader != look.home) else { return Ok(()) };
     if let Some(state) = revising.state(key)?.filter(|state| state.home == Some(look.home)) {
         connection
             .prepare_cached("UPDATE document SET home = ?2 WHERE n = ?1")?
