@@ -41,6 +41,8 @@ pub(super) struct Local {
     archived: Option<Option<i64>>,
     /// The session document of the home whose state is shown, `null` if there is none. When it changes, it counts.
     base: Value,
+    /// That home. Another one that has the session now has changed since.
+    home: Option<usize>,
     /// Something else has happened to the session since, so that title or archive mark may be either.
     vague: Vague,
 }
@@ -121,18 +123,21 @@ impl Model {
     }
 
     fn note(&mut self, homes: &[Home]) {
-        for (id, local) in &mut self.local {
-            match Model::ranking(homes, id) {
-                // No home has it any more: the store alone says what it is.
-                None => local.base = Value::Null,
-                // A home has got it back. Which of the two counts is not said.
-                Some(home) if local.base.is_null() => {
-                    local.base = homes[home].look[id].info.clone();
-                    local.make_vague();
-                }
-                Some(_) => {}
+        self.local.retain(|id, local| match Model::ranking(homes, id) {
+            // No home has it any more: the store alone says what it is.
+            None => {
+                (local.base, local.home) = (Value::Null, None);
+                true
             }
-        }
+            // A home has got it back. Which of the two counts is not said.
+            Some(home) if local.home.is_none() => {
+                (local.base, local.home) = (homes[home].look[id].info.clone(), Some(home));
+                local.make_vague();
+                true
+            }
+            // What a home says anew counts.
+            Some(home) => local.home == Some(home) && local.base == homes[home].look[id].info,
+        });
         let ids: BTreeSet<String> = homes.iter().flat_map(|home| home.look.keys().cloned()).collect();
         for id in ids {
             if let Some(shown) = self.shown(homes, &id) {
@@ -144,7 +149,10 @@ impl Model {
     /// The home whose state of a session is shown.
     fn ranking(homes: &[Home], id: &str) -> Option<usize> {
         let holding = homes.iter().enumerate().filter(|(_, home)| home.look.contains_key(id));
-        let rank = |home: &Home| (home.look[id].updated(), home.kind.is_database(), home.looked);
+        // A home that was only named gives way to one of the user's own, which every command looks at.
+        let is_own = |home: &Home| home.owner == Owner::Own;
+        let rank =
+            |home: &Home| (home.look[id].updated(), home.kind.is_database(), is_own(home), home.looked);
         holding.max_by_key(|(_, home)| rank(home)).map(|(number, _)| number)
     }
 
@@ -159,7 +167,7 @@ impl Model {
             None => self.known.get(id)?.clone(),
         };
         let base = home.map_or(Value::Null, |_| session.info.clone());
-        let local = self.local.get(id).filter(|local| local.base == base);
+        let local = self.local.get(id).filter(|local| local.base == base && local.home == home);
         for edit in local.iter().flat_map(|local| local.edits()) {
             edit.apply(&mut session);
         }
@@ -187,7 +195,7 @@ impl Model {
         let after = match Model::ranking(homes, id) {
             // What was changed in the store alone before may be shown or not, but for this.
             Some(number) if homes[number].is_at_hand() => before.clone().and_then(|mut local| {
-                local.base = homes[number].look[id].info.clone();
+                (local.base, local.home) = (homes[number].look[id].info.clone(), Some(number));
                 local.make_vague();
                 match &edit {
                     Edit::Title(_) => local.vague.title = false,
@@ -199,8 +207,9 @@ impl Model {
             }),
             home => {
                 let base = home.map_or(Value::Null, |number| homes[number].look[id].info.clone());
-                let mut local = before.clone().filter(|local| local.base == base).unwrap_or_default();
-                local.base = base;
+                let stands = |local: &Local| local.base == base && local.home == home;
+                let mut local = before.clone().filter(stands).unwrap_or_default();
+                (local.base, local.home) = (base, home);
                 match edit {
                     Edit::Title(title) => (local.title, local.vague.title) = (Some(title), false),
                     Edit::Archived(archived) => {
@@ -217,8 +226,8 @@ impl Model {
     /// An operation was taken back in a home, on a session that was changed in the store alone as well.
     pub(super) fn undone_beside(&mut self, homes: &[Home], id: &str, local: Option<Local>) {
         let local = local.map(|mut local| {
-            local.base =
-                Model::ranking(homes, id).map_or(Value::Null, |home| homes[home].look[id].info.clone());
+            local.home = Model::ranking(homes, id);
+            local.base = local.home.map_or(Value::Null, |home| homes[home].look[id].info.clone());
             local.make_vague();
             local
         });
