@@ -655,7 +655,13 @@ fn hand_over(
     key: &Key,
 ) -> rusqlite::Result<()> {
     let Some(leader) = look.leader(key).filter(|leader| *leader != look.home) else { return Ok(()) };
-    if let Some(state) = revising.state(key)?.filter(|state| state.home == Some(look.home)) {
+    let Some(state) = revising.state(key)?.filter(|state| state.home == Some(look.home)) else {
+        return Ok(());
+    };
+    // If the leader says something else, it leads only since this look, and the whole session is settled after it.
+    let is_leaders = said(connection, state.n, leader)?
+        .is_some_and(|(hash, kept)| state.hash.is_some() && (hash == state.hash || kept == state.hash));
+    if is_leaders {
         connection
             .prepare_cached("UPDATE document SET home = ?2 WHERE n = ?1")?
             .execute((state.n, leader))?;
@@ -713,9 +719,9 @@ fn settle_document(
 ) -> rusqlite::Result<()> {
     let Some(state) = revising.state(key)?.filter(|state| state.since != 0) else { return Ok(()) };
     // What was changed in the store stands, and what the leader gave is right.
-    if state.home.is_none_or(|from| from == leader) {
-        return Ok(());
-    }
+    let Some(from) = state.home.filter(|from| *from != leader) else { return Ok(()) };
+    // What the home that led says by now is noted already.
+    let noted = said(connection, n, from)?;
     match said(connection, n, leader)? {
         Some((Some(hash), kept)) => {
             let wanted = kept.unwrap_or(hash);
@@ -736,7 +742,10 @@ fn settle_document(
             }
         }
     }
-    Ok(())
+    match noted {
+        Some((hash, kept)) => note_said(connection, n, from, hash, kept),
+        None => Ok(()),
+    }
 }
 
 /// An earlier state of a document, by its hash. None if it is not kept.
