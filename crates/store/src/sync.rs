@@ -114,6 +114,8 @@ pub struct Account {
     pub quarantined: Vec<Quarantined>,
     /// Homes that could not be read at all.
     pub failed: Vec<String>,
+    /// Sessions, by their numbers, that are gone from the home that led, with that home. Another home may lead now.
+    pub(crate) unsettled: Vec<(i64, i64)>,
 }
 
 impl Account {
@@ -186,20 +188,21 @@ impl Reason {
     }
 }
 
-/// Looks at some sessions of a home again, whatever the evidence says: an operation has changed them.
+/// Looks at some sessions of homes again, whatever the evidence says: an operation has changed them.
 pub(crate) fn look_again(
     store: &Annals,
-    home: &dyn Source,
+    homes: &[&dyn Source],
     own: bool,
     stage: Stage,
     sessions: &HashSet<SessionId>,
     reason: &Reason,
 ) -> Result<Account, SyncError> {
     let options = Options { own, ..Options::to(stage) };
-    let account = run(store, &[home], options, Scope::Only(sessions), reason, &())?;
+    let account = run(store, homes, options, Scope::Only(sessions), reason, &())?;
     match account.failed.first() {
         Some(failed) => {
-            Err(ReadError::Io { path: home.url(), source: std::io::Error::other(failed.clone()) }.into())
+            let path = homes.iter().map(|home| home.url()).collect::<Vec<_>>().join(", ");
+            Err(ReadError::Io { path, source: std::io::Error::other(failed.clone()) }.into())
         }
         None => Ok(account),
     }
@@ -247,6 +250,8 @@ fn run(
             other => other?,
         }
     }
+    // Only now it is known which homes still have a session.
+    commit::settle(store, &std::mem::take(&mut account.unsettled))?;
     if let Some(indexing) = indexing {
         account.indexed = indexing.finish(&|done, total| progress.index(done, total))?.documents;
     }

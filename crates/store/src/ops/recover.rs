@@ -153,11 +153,11 @@ fn follow(
     let reason = Reason { words: operation.words.clone(), operation: Some(operation.number) };
     let sessions: HashSet<SessionId> = operation.sessions.iter().cloned().collect();
     let mut seen = HashSet::new();
+    let mut sources = Vec::new();
     for (step, ..) in steps.iter().filter(|(step, ..)| seen.insert(step.place.clone())) {
-        if let Ok(source) = open::open_source(&step.place) {
-            let is_own = workspace.is_own(Path::new(&step.place));
-            look(store, &*source, is_own, &sessions, Extent::Everything, &reason)?;
-        }
+        sources.extend(open::open_source(&step.place).ok());
     }
+    let is_own = seen.iter().all(|place| workspace.is_own(Path::new(place)));
+    look(store, &sources, is_own, &sessions, Extent::Everything, &reason)?;
     Ok(())
 }

@@ -277,30 +277,36 @@ impl<'w> Running<'w> {
     fn follow(&self, sessions: &[SessionId], extent: Extent, reason: &Reason) -> Result<(), OperationError> {
         let store = self.workspace.store();
         let wanted: HashSet<SessionId> = sessions.iter().cloned().collect();
+        let followed = store.followed()?;
+        let mut sources = Vec::new();
         for url in &self.report.places {
-            let is_own = self.workspace.is_own(Path::new(url));
-            if !is_own && !store.followed()?.contains(url) {
-                continue;
+            if self.workspace.is_own(Path::new(url)) || followed.contains(url) {
+                sources.push(open::open_source(url)?);
             }
-            let source = open::open_source(url)?;
-            look(store, &*source, is_own, &wanted, extent, reason)?;
         }
+        let is_own = self.report.places.iter().all(|url| self.workspace.is_own(Path::new(url)));
+        look(store, &sources, is_own, &wanted, extent, reason)?;
         Ok(())
     }
 }
 
-/// Has the store look at sessions of a home that an operation changed.
+/// Has the store look at sessions of homes that an operation changed.
 pub(crate) fn look(
     store: &Annals,
-    source: &dyn Source,
+    sources: &[Box<dyn Source>],
     is_own: bool,
     sessions: &HashSet<SessionId>,
     extent: Extent,
     reason: &Reason,
 ) -> Result<(), OperationError> {
-    if extent == Extent::Document && sync::take_sessions(store, source, sessions, reason)? {
-        return Ok(());
+    let mut left: Vec<&dyn Source> = Vec::new();
+    for source in sources {
+        if extent != Extent::Document || !sync::take_sessions(store, &**source, sessions, reason)? {
+            left.push(&**source);
+        }
     }
-    sync::look_again(store, source, is_own, Stage::Parts, sessions, reason)?;
+    if !left.is_empty() {
+        sync::look_again(store, &left, is_own, Stage::Parts, sessions, reason)?;
+    }
     Ok(())
 }

@@ -194,7 +194,6 @@ impl<'c> Committing<'c> {
         let now = self.store.now();
         let revising = Revising::new(&writing, now, words, Some(self.home)).map_err(failed)?;
         let mut revising = revising.of_operation(self.reason.operation);
-        let mut moved = Vec::new();
         for (id, origin) in gone {
             let looks = synced::looks(&writing, origin.session).map_err(failed)?;
             // Somebody else has looked since.
@@ -204,14 +203,11 @@ impl<'c> Committing<'c> {
             synced::note_gone(&writing, &mut revising, origin.session, self.home, now).map_err(failed)?;
             let after = synced::looks(&writing, origin.session).map_err(failed)?;
             if Leaders::of(&looks) != Leaders::of(&after) {
-                moved.push((origin.session, Leaders::of(&after)));
+                self.account.unsettled.push((origin.session, self.home));
             }
             self.account.gone.push(id.clone());
         }
         revising.finish().map_err(failed)?;
-        for (session, leaders) in moved {
-            synced::settle(&writing, now, session, leaders, Some(self.home)).map_err(failed)?;
-        }
         synced::refresh(&writing).map_err(failed)?;
         self.store.finish(writing)?;
         Ok(())
@@ -366,6 +362,25 @@ impl<'c> Committing<'c> {
         self.account.seen += tally.seen;
         self.account.unchanged += tally.unchanged;
     }
+}
+
+/// Shows of sessions what the home has that leads by now, where the home that led does not have them any more. If none has a session, it
+/// stays as it was.
+pub(super) fn settle(store: &Annals, unsettled: &[(i64, i64)]) -> Result<(), SyncError> {
+    if unsettled.is_empty() {
+        return Ok(());
+    }
+    let failed = |error: rusqlite::Error| store.commit_error(&error);
+    let writing = store.write()?;
+    for (session, gone) in unsettled {
+        let leaders = Leaders::of(&synced::looks(&writing, *session).map_err(failed)?);
+        if leaders.session.is_some() {
+            synced::settle(&writing, store.now(), *session, leaders, Some(*gone)).map_err(failed)?;
+        }
+    }
+    synced::refresh(&writing).map_err(failed)?;
+    store.finish(writing)?;
+    Ok(())
 }
 
 /// Whether a chunk needs nothing to be written.

@@ -373,7 +373,7 @@ impl<'l> Looking<'l> {
     ) -> Result<(), ReadError> {
         for message in self.comparing.missing_messages(present)? {
             let key = Key::Message(self.comparing.session.clone(), message.clone());
-            let lost = self.comparing.lost_documents(vec![key])?;
+            let lost = self.comparing.lost_documents(&[key])?;
             self.extend(lost);
             for part in self.comparing.lost_parts(&message, &HashSet::new())? {
                 let (Finding::Remove(key) | Finding::Unsay(key)) = &part else { continue };
@@ -409,7 +409,7 @@ impl<'l> Looking<'l> {
             }
         }
         if is_certain {
-            let lost = self.comparing.lost_documents(missing)?;
+            let lost = self.comparing.lost_documents(&missing)?;
             self.extend(lost);
         }
         Ok(())

@@ -358,13 +358,13 @@ impl Comparing<'_> {
     }
 
     /// What to do about documents that the home does not have.
-    pub(crate) fn lost_documents(&self, keys: Vec<Key>) -> Result<Vec<Finding>, ReadError> {
+    pub(crate) fn lost_documents(&self, keys: &[Key]) -> Result<Vec<Finding>, ReadError> {
         if self.is_new || keys.is_empty() {
             return Ok(Vec::new());
         }
         self.store.read(|connection| {
             let mut lost = Vec::new();
-            for key in &keys {
+            for key in keys {
                 // No list and an empty one are the same.
                 let is_empty = matches!(key, Key::Todo(_))
                     && match state_of(connection, key)? {

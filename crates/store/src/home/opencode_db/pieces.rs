@@ -102,7 +102,7 @@ impl Table {
 
     /// Reads the row that a statement is at: its place and its bytes.
     fn row(&self, row: &Row<'_>) -> rusqlite::Result<(String, Vec<u8>)> {
-        let names: Vec<String> = row.as_ref().column_names().into_iter().map(str::to_owned).collect();
+        let names: Vec<String> = row.as_ref().column_names().map(str::to_owned).collect();
         let mut cells: Vec<(String, Cell)> = Vec::with_capacity(names.len());
         for (n, name) in names.into_iter().enumerate() {
             if !cells.iter().any(|(known, _)| *known == name) {
@@ -445,7 +445,7 @@ impl OpencodeDb {
             .prepare_cached(&format!("SELECT max(rowid) FROM {}", quoted(&table.name)))?
             .query_row([], |row| row.get(0))?;
         // Beyond what any row that comes back with its own number can have.
-        let last = given.entry(table.name.clone()).or_insert_with(|| highest.saturating_add(1_000_000));
+        let last = given.entry(table.name).or_insert_with(|| highest.saturating_add(1_000_000));
         *last += 1;
         *number = *last;
         serde_json::to_vec(&row).map_err(unwritable)
