@@ -184,14 +184,14 @@ impl Model {
     }
 
     /// A person has changed a field of a session. It went to all own homes at hand; where the state that is shown comes
-    /// from elsewhere, the store alone has it.
+    /// from elsewhere, the store alone has it. `before` is what the store alone had before.
     pub(super) fn edited(
         &mut self,
         homes: &[Home],
         id: &str,
         edit: Edit,
+        before: Option<Local>,
     ) -> (String, Option<Local>, Option<Local>) {
-        let before = self.local.get(id).cloned();
         let after = match Model::ranking(homes, id) {
             // What was changed in the store alone before may be shown or not, but for this.
             Some(number) if homes[number].is_at_hand() => before.clone().and_then(|mut local| {

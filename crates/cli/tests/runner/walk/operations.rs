@@ -154,10 +154,11 @@ impl World {
 
     fn edit_session(&mut self, arguments: &[&str], id: &str, edit: Edit) -> Result<bool, Failure> {
         self.look();
+        let local = self.model.local.get(id).cloned();
         let (ran, before, after, mut operation) = self.operate(arguments)?;
         self.check_edits(&ran.words, &before, &after, &[(id.to_owned(), edit.clone())])?;
         self.look();
-        operation.local.push(self.model.edited(&self.homes, id, edit));
+        operation.local.push(self.model.edited(&self.homes, id, edit, local));
         operation.sessions.insert(id.to_owned());
         self.model.done(operation);
         Ok(true)

@@ -161,6 +161,7 @@ impl World {
         let start = random.below(commands.len());
         commands.rotate_left(start);
         self.note(commands.iter().map(|command| command.join(" ")).collect::<Vec<_>>().join(" & "));
+        let local = self.model.local.clone();
         let before = self.around();
         let running: Vec<_> = commands
             .iter()
@@ -184,7 +185,7 @@ impl World {
         let mut operation =
             Operation::observed("one of several at once", number, &before.bytes, &after.bytes);
         for (id, edit) in &edits {
-            operation.local.push(self.model.edited(&self.homes, id, edit.clone()));
+            operation.local.push(self.model.edited(&self.homes, id, edit.clone(), local.get(id).cloned()));
             operation.sessions.insert(id.clone());
         }
         match edits.len() {
@@ -228,6 +229,7 @@ impl World {
         if removes {
             self.settle()?;
         }
+        let local = self.model.local.get(&id).cloned();
         let before = self.around();
         let running = self.person.start(now, &command);
         std::thread::sleep(Duration::from_micros(random.below(70_000) as u64));
@@ -261,7 +263,7 @@ impl World {
             self.look();
             match edit {
                 Some(edit) => {
-                    operation.local.push(self.model.edited(&self.homes, &id, edit));
+                    operation.local.push(self.model.edited(&self.homes, &id, edit, local));
                     operation.sessions.insert(id.clone());
                 }
                 None => {
