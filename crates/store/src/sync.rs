@@ -115,7 +115,8 @@ pub struct Account {
     /// Homes that could not be read at all.
     pub failed: Vec<String>,
     /// Sessions, by their numbers, that are gone from the home that led, with that home. Another home may lead now.
-    pub(crate) unsettled: Vec<(i64, i64)>,
+    #[doc(hidden)]
+    pub unsettled: Vec<(i64, i64)>,
 }
 
 impl Account {
