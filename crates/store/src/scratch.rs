@@ -23,6 +23,7 @@ const CONTENTS: [&str; 12] = [
     "annals.db-journal",
     "annals.db-lock",
     "annals.db-index-lock",
+    "annals.db-operation-lock",
     "annals.index",
     "index",
     "opencode.db",

@@ -148,7 +148,7 @@ impl Place {
                 entries.map(|entry| entry.file_name().to_string_lossy().into_owned())
             });
             let known = ["annals.db", "old.db", "new.db", "probe.db"];
-            let ends = ["", "-wal", "-shm", "-lock", "-index-lock"];
+            let ends = ["", "-wal", "-shm", "-lock", "-index-lock", "-operation-lock"];
             let is_known = |name: &String| {
                 name == "annals.index"
                     || known.iter().any(|file| ends.iter().any(|end| *name == format!("{file}{end}")))
