@@ -16,7 +16,7 @@ const PREFIX: &str = ".annals-draft-";
 const ANY_PREFIX: &str = ".annals-";
 /// Files that annals puts into such a directory. One that holds anything else is somebody else's, whatever its name.
 #[cfg(unix)]
-const CONTENTS: [&str; 12] = [
+const CONTENTS: [&str; 13] = [
     "annals.db",
     "annals.db-wal",
     "annals.db-shm",
