@@ -7,7 +7,7 @@
 //! and the next one goes on.
 //!
 //! Documents are written through [`Write::commit`] alone. The few files that belong to no document (long tool output, the
-//! cached id of a repository) are written by [`NewFile`] alone and listed in [`Account::files`].
+//! cached id of a repository) are written by `NewFile` alone and listed in [`Account::files`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;

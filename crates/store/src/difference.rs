@@ -2,7 +2,7 @@
 //!
 //! `time.updated` of a session says when it was last prompted. Neither OpenCode nor annals moves it on a rename or on an
 //! edit of a part, so it does not tell which version of a document is the later one. A document of the target is therefore
-//! replaced only where the documents themselves prove that it is the earlier version ([`later`]). Every other difference
+//! replaced only where the documents themselves prove that it is the earlier version (`later`). Every other difference
 //! is a decision for the user ([`OnDifference`]).
 
 use annals_core::id::{Millis, SessionId};

@@ -2,7 +2,7 @@
 //!
 //! An operation finds out what it would change, notes that in the store byte for byte, commits to each home, and has the store look at
 //! what it did. So it can be undone exactly, and one that was cut short is completed or taken back by the next command. See
-//! [`Workspace`] for which homes an operation goes to.
+//! [`Workspace`](crate::workspace::Workspace) for which homes an operation goes to.
 
 mod edit;
 mod places;

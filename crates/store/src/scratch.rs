@@ -1,7 +1,7 @@
 //! Directories in which something is made before it gets its name: a new store, a backup, a passing store.
 //!
 //! A process that is killed leaves such a directory behind, with a copy of the store in it. So a process holds a lock on its
-//! directory (`flock` on the directory itself) as long as it lives. A directory whose lock is free is abandoned, and [`sweep`]
+//! directory (`flock` on the directory itself) as long as it lives. A directory whose lock is free is abandoned, and `sweep`
 //! removes it.
 
 use std::fs::File;

@@ -18,7 +18,7 @@ use crate::sync::source::Source;
 use crate::sync::{self, Reason, Stage};
 use crate::workspace::Workspace;
 
-/// An operation that is being carried out. While it runs, no other does on the same store. Dropped without [`Running::done`] it is as
+/// An operation that is being carried out. While it runs, no other does on the same store. Dropped without [`Running::finish`] it is as
 /// good as cut short: the next command completes it or takes it back.
 #[derive(Debug)]
 pub struct Running<'w> {
