@@ -14,3 +14,5 @@ mod measure;
 pub mod peers;
 #[cfg(target_os = "linux")]
 pub mod store;
+#[cfg(target_os = "linux")]
+pub mod versions;

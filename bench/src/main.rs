@@ -14,6 +14,7 @@ use annals_bench::generate::{self, Plan};
 use annals_bench::long;
 use annals_bench::peers::{Gathering, Generation, gather};
 use annals_bench::store::{self, Measurement};
+use annals_bench::versions::{self, Versions};
 use clap::{Parser, Subcommand};
 
 /// Make homes of any size and measure stores on them
@@ -28,6 +29,7 @@ struct Args {
 enum Command {
     Generate(GenerateArgs),
     Compare(CompareArgs),
+    Versions(VersionsArgs),
     Peers(PeersArgs),
     Store(StoreArgs),
     Commits(CommitsArgs),
@@ -51,6 +53,23 @@ struct CompareArgs {
     /// Empty the file cache before each command (as root)
     #[arg(long)]
     cold: bool,
+}
+
+/// Measure two versions of annals on a generated home, in turns
+#[derive(Debug, Clone, clap::Args)]
+struct VersionsArgs {
+    /// The home, as `generate` wrote it
+    #[arg(long, value_name = "DIR")]
+    home: PathBuf,
+    /// The earlier annals executable
+    #[arg(long, value_name = "FILE")]
+    before: PathBuf,
+    /// The later annals executable
+    #[arg(long, default_value = "target/release/annals", value_name = "FILE")]
+    after: PathBuf,
+    /// How often each is asked each question
+    #[arg(long, default_value_t = 15)]
+    rounds: usize,
 }
 
 /// Measure annals beside ccusage, tokscale, fast-resume and agentsview on a generated home
@@ -142,6 +161,7 @@ fn main() -> ExitCode {
     let result = match &args.command {
         Command::Generate(args) => generate(args),
         Command::Compare(args) => run_comparison(args),
+        Command::Versions(args) => run_versions(args),
         Command::Peers(args) => run_gathering(args),
         Command::Store(args) => measure_store(args),
         Command::Commits(args) => measure_commits(args),
@@ -162,6 +182,12 @@ fn run_comparison(args: &CompareArgs) -> Result<(), Box<dyn std::error::Error>> 
     let comparison =
         Comparison { home: home.clone(), annals: annals.clone(), rounds: (*rounds).max(1), cold: *cold };
     print!("{}", compare(&comparison)?);
+    Ok(())
+}
+
+fn run_versions(args: &VersionsArgs) -> Result<(), Box<dyn std::error::Error>> {
+    let VersionsArgs { home, before, after, rounds } = args.clone();
+    print!("{}", versions::compare(&Versions { home, before, after, rounds: rounds.max(1) })?);
     Ok(())
 }
 

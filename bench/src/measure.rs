@@ -117,6 +117,26 @@ impl Measured {
         format!("{times} | {}", if is_measurable { ratio(&theirs, &ours) } else { "–".to_owned() })
     }
 
+    /// The cells of another version's time, this one's, how much more time and CPU this one took, and peak memory of both.
+    pub(crate) fn beside(&self, earlier: &Measured) -> String {
+        let times = [earlier, self].map(|measured| median(&mut measured.seconds(|run| run.time)));
+        let cpu = [earlier, self].map(|measured| median(&mut measured.seconds(|run| run.cpu)));
+        let memory = [earlier, self]
+            .map(|measured| measured.runs.iter().map(|run| run.memory).max().unwrap_or(0) / 1024);
+        let cpu_ratio = match cpu[0] >= FEWEST_CPU {
+            true => format!("{:.2}", cpu[1] / cpu[0]),
+            false => "–".to_owned(),
+        };
+        format!(
+            "{:.1} ms | {:.1} ms | **{:.3}** | {cpu_ratio} | {}, {} MB",
+            times[0] * 1e3,
+            times[1] * 1e3,
+            times[1] / times[0],
+            memory[0],
+            memory[1]
+        )
+    }
+
     fn seconds(&self, of: impl Fn(&Run) -> Duration) -> Vec<f64> {
         self.runs.iter().map(|run| of(run).as_secs_f64()).collect()
     }
