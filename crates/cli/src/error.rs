@@ -252,6 +252,9 @@ impl From<CommitError> for CliError {
             CommitError::Unfinished { .. } => {
                 message.hint("the change is safe on the disk; any annals command finishes it once the cause is gone")
             }
+            CommitError::Uncertain { .. } => {
+                message.hint("look at it with `annals --home PATH show SESSION` once the disk works again")
+            }
             CommitError::Unsupported(_) => message
                 .hint("copy it first: `annals copy --from HERE --to NEW`, where NEW is a directory or ends in `.db`"),
             CommitError::UnknownSchema { .. } => {

@@ -288,7 +288,8 @@ impl Context {
             }
             Freshness::ReadOnly
         } else if found.sources.is_empty() {
-            if self.is_syncing && is_empty() {
+            // A store from which everything was deleted still has its history.
+            if self.is_syncing && annals.head().is_ok_and(|head| head == 0) {
                 return Err(nothing());
             }
             Freshness::Left
@@ -376,9 +377,21 @@ impl Context {
         found
     }
 
+    /// Makes sure that all homes of the user's are known: an operation must not miss one.
+    pub(crate) fn expect_all_homes(&self) -> Result<(), CliError> {
+        match &self.data_directory {
+            Some(data) if self.homes.is_empty() => match open::discover(data).unlisted {
+                Some(why) => Err(CliError::new(format!("cannot list {}: {why}", data.display()))
+                    .hint("nothing was changed; there may be homes in it that hold the session")),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn found_paths(&self) -> Vec<PathBuf> {
         let Some(data) = &self.data_directory else { return Vec::new() };
-        let Discovered { directory, mut databases } = open::discover(data);
+        let Discovered { directory, mut databases, .. } = open::discover(data);
         if let Some(named) = self.opencode_db.as_deref().map(|named| data.join(named))
             && named.is_file()
         {
@@ -540,7 +553,7 @@ fn open_source(path: &Path) -> Result<Box<dyn Source>, CliError> {
 fn open_sources(url: &str) -> Result<Vec<Box<dyn Source>>, CliError> {
     let path = open::path_of(url)?;
     let path = path.canonicalize().unwrap_or(path);
-    let Discovered { directory, databases } =
+    let Discovered { directory, databases, .. } =
         if path.is_dir() { open::discover(&path) } else { Discovered::default() };
     match databases.is_empty() {
         true => Ok(vec![open_source(&path)?]),

@@ -22,6 +22,7 @@ impl Context {
         homes: &Homes,
         work: impl FnOnce(&Workspace<'_>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
+        self.expect_all_homes()?;
         match homes {
             Homes::Store(store) if !store.annals.is_read_only() => match store.is_named {
                 true => work(&Workspace::new(&store.annals, &[])),
@@ -37,7 +38,7 @@ impl Context {
                 match recorded {
                     Some(Ok(store)) if !store.is_read_only() => {
                         let store = store.with_clock(now);
-                        self.recover(&Workspace::new(&store, &[]));
+                        self.recover(&Workspace::new(&store, &self.found_paths()));
                         match is_named {
                             true => work(&Workspace::of_named(&store, &paths)),
                             false => work(&Workspace::new(&store, &paths)),
@@ -46,6 +47,17 @@ impl Context {
                     _ => self.operate_unrecorded(|store| work(&Workspace::of_named(store, &paths))),
                 }
             }
+        }
+    }
+
+    /// Refuses what would destroy something if there is no store to bring it back from, unless the home was named.
+    pub(crate) fn expect_record(&self, what: &str) -> Result<(), CliError> {
+        match self.is_unrecorded.load(Ordering::Relaxed) && self.homes.is_empty() {
+            true => Err(CliError::new(format!(
+                "the store cannot be written to, so this could not be taken back; nothing was {what}"
+            ))
+            .hint("`--home PATH` does it in the home at PATH all the same")),
+            false => Ok(()),
         }
     }
 
@@ -202,8 +214,9 @@ impl From<OperationError> for CliError {
                 }
                 explained
             }
-            OperationError::Half { operation, .. } => message
-                .hint(format!("`annals undo {operation}` takes back what was done; the same command again finishes it")),
+            OperationError::Half { .. } => {
+                message.hint("the next command of annals completes it or takes it back, and says so")
+            }
             OperationError::Open(error) => error.into(),
             OperationError::Read(error) => error.into(),
             OperationError::Store(error) => error.into(),
@@ -219,6 +232,9 @@ impl From<OperationError> for CliError {
                 message.hint(format!("`annals undo {by}` does it again"))
             }
             OperationError::Final { .. } => message.hint("nothing was changed"),
+            OperationError::NotYours { .. } => {
+                message.hint("nothing was changed; run `annals undo` where that home is yours (XDG_DATA_HOME)")
+            }
             OperationError::NotKept { .. } => message.hint("`annals prune` has removed it; nothing was changed"),
             OperationError::ChangedSince { session, untouched, operation, .. } => {
                 let message = match session {

@@ -25,6 +25,7 @@ use crate::home::{
     CommitError, Completion, Native, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Write,
 };
 use crate::parallel;
+use crate::platform;
 use crate::project::{IdentityRule, RepositoryIds};
 
 /// So many sessions are read at once,
@@ -220,6 +221,8 @@ struct Prepared {
 struct Comparison<'s> {
     id: &'s SessionId,
     used: LastUse,
+    /// Whether the target does not have the session.
+    is_new: bool,
     /// What the source knows to be earlier states, as far as it was needed yet.
     earlier: Earlier,
     is_history_read: bool,
@@ -297,11 +300,8 @@ impl Copier<'_> {
         }
         let mut theirs = match &held {
             Some(held) => self.held_documents(held)?,
-            // Differences lie in files that both homes of a data directory share.
-            None => match self.to.document(&Key::Diff(record.id.clone())) {
-                Ok(Some(stored)) => HashMap::from([(stored.key.clone(), stored)]),
-                _ => HashMap::new(),
-            },
+            // OpenCode leaves the todo list of a session that it deletes, and both homes of a data directory share differences.
+            None => self.held_beside(&record.id),
         };
         let mut changes = Vec::new();
         let filing = self.filing(&record, &documents)?;
@@ -311,6 +311,7 @@ impl Copier<'_> {
                 target: held.as_ref().and_then(|held| updated(&held.stored.document)),
                 source: updated(&record.stored.document),
             },
+            is_new: held.is_none(),
             earlier: Earlier::default(),
             is_history_read: false,
             differing: Vec::new(),
@@ -443,6 +444,10 @@ impl Copier<'_> {
         target: &Document,
         source: &Document,
     ) -> Result<Later, ReadError> {
+        // Nobody sees what is left of a session that was deleted.
+        if comparison.is_new && !matches!(key, Key::Diff(_)) {
+            return Ok(Later::Source);
+        }
         let used = comparison.used;
         match later(key, target, source, used) {
             Later::Unknown if used.source > used.target => {
@@ -467,12 +472,14 @@ impl Copier<'_> {
             documents.extend(all.map(|stored| (stored.key.clone(), stored)));
             ControlFlow::Continue(())
         })?;
-        for key in beside(&held.id) {
-            if let Ok(Some(stored)) = self.to.document(&key) {
-                documents.insert(key, stored);
-            }
-        }
+        documents.extend(self.held_beside(&held.id));
         Ok(documents)
+    }
+
+    /// What the target has beside a session, which may be left of one that was deleted.
+    fn held_beside(&self, session: &SessionId) -> HashMap<Key, Stored> {
+        let stored = |key| Some((Key::clone(&key), self.to.document(&key).ok()??));
+        Key::beside(session).into_iter().filter_map(stored).collect()
     }
 
     /// Under which project a session is filed in the target; makes its record if the target has none.
@@ -595,9 +602,15 @@ impl Copier<'_> {
     /// Stores one session, without the documents that cannot be stored.
     fn store_alone(&mut self, mut session: Prepared) -> Result<(), CopyFailure> {
         let mut n_refused = 0;
+        let mut is_first = true;
         loop {
             let (key, reason) = match self.store(&session.changes) {
                 Ok(()) => break,
+                Err(CommitError::Conflict { .. })
+                    if std::mem::take(&mut is_first) && self.find_leftovers(&mut session.changes)? =>
+                {
+                    continue;
+                }
                 Err(CommitError::Conflict { key, what, .. }) => (key, format!("its key {what}")),
                 Err(CommitError::Refused { key, what, .. }) => (key, what),
                 Err(error) => return Err(error.into()),
@@ -636,6 +649,20 @@ impl Copier<'_> {
         Ok(())
     }
 
+    /// Finds parts that the target has of messages that it lacks: OpenCode 1.1 deletes a message and leaves its parts. Nobody sees them,
+    /// so they are replaced. True if there are any.
+    fn find_leftovers(&self, changes: &mut [Planned]) -> Result<bool, ReadError> {
+        let mut is_any = false;
+        for change in changes.iter_mut().filter(|change| change.old.is_none()) {
+            let Key::Part(session, message, _) = &change.key else { continue };
+            if self.to.document(&Key::Message(session.clone(), message.clone()))?.is_none() {
+                change.old = self.to.document(&change.key)?;
+                is_any |= change.old.is_some();
+            }
+        }
+        Ok(is_any)
+    }
+
     fn store<'p>(&mut self, changes: impl IntoIterator<Item = &'p Planned>) -> Result<(), CommitError> {
         if self.options.dry_run {
             return Ok(());
@@ -651,16 +678,6 @@ impl Copier<'_> {
         self.account.completed.extend(receipt.completed);
         Ok(())
     }
-}
-
-/// What stands beside a session.
-fn beside(session: &SessionId) -> [Key; 4] {
-    [
-        Key::Todo(session.clone()),
-        Key::Diff(session.clone()),
-        Key::Share(session.clone()),
-        Key::LegacyShare(session.clone()),
-    ]
 }
 
 fn gather(from: &dyn Read, record: &SessionRecord) -> Result<Gathered, ReadError> {
@@ -683,7 +700,7 @@ fn gather(from: &dyn Read, record: &SessionRecord) -> Result<Gathered, ReadError
         let named = gathered.documents.iter().filter_map(|(key, document)| tool_output(&data, key, document));
         gathered.tool_outputs = named.collect();
     }
-    for key in beside(&record.id) {
+    for key in Key::beside(&record.id) {
         match from.document(&key) {
             Ok(stored) => gathered.documents.extend(stored.map(|stored| (stored.key, stored.document))),
             Err(ReadError::Unreadable(problem)) => gathered.quarantined.push(problem),
@@ -709,7 +726,7 @@ impl NewFile<'_> {
     /// Writes the file. `false` if there was one already.
     fn write(&self) -> std::io::Result<bool> {
         let directory = self.path.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(directory)?;
+        platform::create_private_directory(directory)?;
         let mut builder = tempfile::Builder::new();
         // As any program would make it; the umask takes away what the user does not want.
         #[cfg(unix)]

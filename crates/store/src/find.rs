@@ -32,8 +32,8 @@ pub enum FindError {
     Read(#[from] ReadError),
 }
 
-/// The session meant by a full id, a unique beginning of one (with or without `ses_`), `last`, or a unique piece of a
-/// title.
+/// The session meant by a full id, a unique beginning of one (with or without `ses_`), a unique piece of a title, or `last`: the one used
+/// last among those that are still in a home.
 pub fn session(home: &dyn Read, wanted: &str) -> Result<SessionRecord, FindError> {
     if let Ok(id) = SessionId::parse(wanted)
         && let Some(record) = home.session(&id)?
@@ -45,7 +45,10 @@ pub fn session(home: &dyn Read, wanted: &str) -> Result<SessionRecord, FindError
     if wanted == "last" {
         let is_root =
             |record: &SessionRecord| record.stored.document.lens::<Session<'_>>().parent_id.is_none();
-        let index = sessions.iter().position(is_root).unwrap_or(0);
+        // One that was deleted is not what anybody means, as long as there are others.
+        let is_there = |record: &SessionRecord| record.gone.is_none() && is_root(record);
+        let position = sessions.iter().position(is_there).or_else(|| sessions.iter().position(is_root));
+        let index = position.unwrap_or(0);
         if index < sessions.len() {
             return Ok(sessions.swap_remove(index));
         }

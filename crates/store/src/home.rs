@@ -519,6 +519,14 @@ pub enum CommitError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The disk failed while the transaction was made durable, and again when it was to be made void: it may show up later.
+    #[error("it is not certain whether {path} was changed: {source}")]
+    Uncertain {
+        /// The home.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// This home, or this part of it, is only read.
     #[error("{0}")]
     Unsupported(String),

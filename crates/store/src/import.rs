@@ -149,7 +149,10 @@ pub fn import(
             continue;
         }
         let used = key.session().and_then(|session| used.get(session)).copied().unwrap_or_default();
+        let is_known = known.iter().any(|record| Some(&record.id) == key.session());
         let decided = match later(key, &old.document, &native, used) {
+            // Nobody sees what is left of a session that was deleted.
+            _ if !is_known && !matches!(key, Key::Diff(_)) => Later::Source,
             Later::Unknown if used.source > used.target && earlier.has(key, &old.document) => Later::Source,
             decided => decided,
         };

@@ -1,5 +1,7 @@
 //! Opening homes by name, and finding the ones there are.
 
+use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::home::Write;
@@ -28,6 +30,17 @@ pub enum OpenError {
         /// The name.
         url: String,
     },
+}
+
+impl OpenError {
+    /// Whether there is no home at the place, rather than one that cannot be used.
+    pub fn is_absent(&self) -> bool {
+        matches!(
+            self,
+            OpenError::Dir(OpenDirError::NotFound { .. } | OpenDirError::NotAHome { .. })
+                | OpenError::Db(OpenDbError::NotFound { .. })
+        )
+    }
 }
 
 /// Opens a home by its path or `file:` URL: a store of annals, a directory of OpenCode through 1.1, or a database of 1.2 and
@@ -101,7 +114,7 @@ pub fn open_or_create(url: &str, generation: Generation) -> Result<Box<dyn Write
 /// sessions in it. A session that several hold is read from the first of those that have its latest state.
 pub fn open_all(url: &str) -> Result<Vec<Box<dyn Write>>, OpenError> {
     let path = path_of(url)?;
-    let Discovered { directory, databases } =
+    let Discovered { directory, databases, .. } =
         if is_database(&path) { Discovered::default() } else { discover(&path) };
     if databases.is_empty() {
         return Ok(vec![open(url)?]);
@@ -149,6 +162,8 @@ pub struct Discovered {
     pub directory: Option<PathBuf>,
     /// Databases of OpenCode 1.2 and later.
     pub databases: Vec<PathBuf>,
+    /// Why the directory could not be listed, so that there may be more databases in it.
+    pub unlisted: Option<String>,
 }
 
 /// OpenCode's data directory: `$XDG_DATA_HOME/opencode`, or `~/.local/share/opencode` where that is unset, empty or relative.
@@ -197,24 +212,43 @@ pub fn lone_logs(data: &Path) -> Vec<LoneLog> {
 
 /// Looks what a data directory holds.
 pub fn discover(data: &Path) -> Discovered {
-    let mut databases: Vec<PathBuf> = std::fs::read_dir(data)
+    let is_database = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("opencode") && name.ends_with(".db")
+    };
+    let (names, unlisted) = match list(data) {
+        Ok(names) => (names, None),
+        // The database that released versions use is found without a list.
+        Err(error) => (vec!["opencode.db".into()], Some(error.to_string())),
+    };
+    let mut databases: Vec<PathBuf> = names
         .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            name.starts_with("opencode") && name.ends_with(".db")
-        })
-        .map(|entry| entry.path())
+        .filter(is_database)
+        .map(|name| data.join(name))
         .filter(|path| path.is_file())
         .collect();
     // The plain name first: it is what released versions use.
     databases.sort_by_key(|path| (!path.ends_with("opencode.db"), path.clone()));
     // A directory beside a database may hold no more than the differences of its sessions.
     let is_needed = || databases.is_empty() || holds_sessions(data);
-    let holds_sessions = OpencodeDir::open(data).is_ok() && is_needed();
-    Discovered { directory: holds_sessions.then(|| data.to_owned()), databases }
+    // One that cannot be opened now is there all the same.
+    let is_home = match OpencodeDir::open(data) {
+        Ok(_) => true,
+        Err(OpenDirError::Io { .. }) => holds_sessions(data),
+        Err(_) => false,
+    };
+    Discovered { directory: (is_home && is_needed()).then(|| data.to_owned()), databases, unlisted }
+}
+
+/// The names in a directory. One that does not exist has none.
+fn list(directory: &Path) -> io::Result<Vec<OsString>> {
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        entries => entries?,
+    };
+    entries.map(|entry| Ok(entry?.file_name())).collect()
 }
 
 /// Whether any layout has a place for sessions here.

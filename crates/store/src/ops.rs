@@ -6,6 +6,7 @@
 
 mod edit;
 mod places;
+pub(crate) mod plan;
 mod recover;
 mod remove;
 mod restore;
@@ -18,7 +19,7 @@ use annals_core::id::{Millis, SessionId};
 use crate::home::{CommitError, ReadError};
 use crate::open::OpenError;
 use crate::sync::SyncError;
-pub use edit::{Edit, edit};
+pub use edit::{SessionEdit, edit};
 pub use places::{Place, Places};
 pub use recover::{Recovered, recover};
 pub use remove::{RemovalPlan, plan_removal, remove};
@@ -162,6 +163,8 @@ pub struct Report {
     pub store_only: bool,
     /// Own homes that hold a session but cannot be reached now.
     pub vanished: Vec<String>,
+    /// Homes that were not written to and still have a session that was deleted: those of others, and own ones that cannot be reached.
+    pub still_in: Vec<String>,
     /// Documents that were completed because the home's OpenCode requires what they lack.
     pub completed: usize,
     /// Why the store does not show it yet, although it is done.
@@ -180,13 +183,11 @@ pub enum OperationError {
         /// What happened.
         source: CommitError,
     },
-    /// A later home refused, and what was done in earlier ones could not be taken back.
-    #[error("{place}: {source}; it is already done in {}", .done.join(", "))]
+    /// It could not go on, and what was done already could not be taken back. The next command tries again.
+    #[error("{error}; {}", already_done(.done))]
     Half {
-        /// The home that refused.
-        place: String,
-        /// Why it did.
-        source: CommitError,
+        /// Why it could not go on.
+        error: Box<OperationError>,
         /// The homes in which it is done.
         done: Vec<String>,
         /// Its number.
@@ -232,6 +233,14 @@ pub enum OperationError {
         /// Its kind.
         kind: String,
     },
+    /// A home that it changed is not one of the user's own any more.
+    #[error("operation {operation} changed {place}, which is not one of your homes here")]
+    NotYours {
+        /// Which.
+        operation: i64,
+        /// The home.
+        place: String,
+    },
     /// What was there before is not kept any more.
     #[error("what {place} was before operation {operation} is not kept any more")]
     NotKept {
@@ -265,4 +274,11 @@ pub enum OperationError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+fn already_done(places: &[String]) -> String {
+    match places.is_empty() {
+        true => "it is not certain whether it is done".to_owned(),
+        false => format!("it is already done in {}", places.join(", ")),
+    }
 }

@@ -12,7 +12,7 @@ mod look;
 pub mod source;
 mod survey;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
@@ -25,7 +25,7 @@ use crate::home::{CommitError, Quarantined, ReadError};
 use crate::parallel;
 use crate::search::SearchError;
 use commit::Committing;
-use compare::Depth;
+use compare::{Depth, takes_orphans};
 use look::{Tour, look_at};
 use source::Source;
 use survey::{Job, Plan, Scope};
@@ -114,9 +114,6 @@ pub struct Account {
     pub quarantined: Vec<Quarantined>,
     /// Homes that could not be read at all.
     pub failed: Vec<String>,
-    /// Sessions, by their numbers, that are gone from the home that led, with that home. Another home may lead now.
-    #[doc(hidden)]
-    pub unsettled: Vec<(i64, i64)>,
 }
 
 impl Account {
@@ -218,8 +215,11 @@ pub(crate) fn take_sessions(
     reason: &Reason,
 ) -> Result<bool, SyncError> {
     let Some(known) = store.known_home(&home.url())? else { return Ok(false) };
-    let mut account = Account::default();
-    Committing { store, home: known.n, reason, account: &mut account }.sessions(home, sessions)
+    let (mut account, mut uncounted) = (Account::default(), HashMap::new());
+    let mut committing =
+        Committing { store, home: known.n, reason, account: &mut account, uncounted: &mut uncounted };
+    // Where another home leads by now, its messages have to be counted.
+    Ok(committing.sessions(home, sessions)? && uncounted.is_empty())
 }
 
 fn run(
@@ -235,6 +235,8 @@ fn run(
         Stage::Text => Some(store.begin_indexing()?),
         _ => None,
     };
+    let mut uncounted = HashMap::new();
+    let mut surveyed: Vec<(&dyn Source, Surveyed)> = Vec::new();
     for home in homes {
         let mut sync = HomeSync {
             store,
@@ -245,14 +247,43 @@ fn run(
             progress,
             account: &mut account,
             indexing: &mut indexing,
+            uncounted: &mut uncounted,
         };
         match sync.run() {
             Err(SyncError::Read(error)) => account.failed.push(error.to_string()),
-            other => other?,
+            other => surveyed.extend(other?.map(|surveyed| (*home, surveyed))),
         }
     }
     // Only now it is known which homes still have a session.
-    commit::settle(store, &std::mem::take(&mut account.unsettled))?;
+    let gone: Vec<_> = surveyed
+        .iter_mut()
+        .map(|(_, surveyed)| (surveyed.home, std::mem::take(&mut surveyed.plan.gone)))
+        .collect();
+    commit::gone(store, reason, &gone, &mut account, &mut uncounted)?;
+    for (home, surveyed) in surveyed {
+        let Surveyed { home: number, plan, unreadable, has_orphans } = surveyed;
+        let sessions = uncounted.remove(&number).unwrap_or_default();
+        if !sessions.is_empty() {
+            let mut sync = HomeSync {
+                store,
+                source: home,
+                options,
+                scope: Scope::Only(&sessions),
+                reason,
+                progress: &(),
+                account: &mut account,
+                indexing: &mut indexing,
+                uncounted: &mut uncounted,
+            };
+            sync.run()?;
+        }
+        if matches!(scope, Scope::All) {
+            commit::note_home(store, number, &plan, unreadable, has_orphans, &mut account)?;
+        }
+    }
+    if options.own && matches!(scope, Scope::All) {
+        store.note_path()?;
+    }
     if let Some(indexing) = indexing {
         account.indexed = indexing.finish(&|done, total| progress.index(done, total))?.documents;
     }
@@ -269,43 +300,64 @@ struct HomeSync<'s, 'i> {
     progress: &'s dyn Progress,
     account: &'s mut Account,
     indexing: &'s mut Option<Indexing<'i>>,
+    uncounted: &'s mut HashMap<i64, HashSet<SessionId>>,
+}
+
+/// A home whose sessions were looked at.
+struct Surveyed {
+    home: i64,
+    plan: Plan,
+    /// What could not be read and belongs to no session.
+    unreadable: Vec<Quarantined>,
+    /// Whether what belongs to no message was taken over as well.
+    has_orphans: bool,
 }
 
 impl HomeSync<'_, '_> {
-    fn run(&mut self) -> Result<(), SyncError> {
+    /// Looks at all sessions of the home that may have changed. None if there was nothing to do.
+    fn run(&mut self) -> Result<Option<Surveyed>, SyncError> {
         self.store.recognise(self.source, self.options.own)?;
         let plan = survey::plan(self.store, self.source, self.options, self.scope, self.account)?;
-        let Some(mut plan) = plan else { return Ok(()) };
+        let Some(mut plan) = plan else { return Ok(None) };
         self.progress.begin(&self.source.url(), plan.jobs.len());
         let home = match &plan.known {
             Some(home) => home.n,
             None => self.store.add_home(self.source, self.options.own)?,
         };
         let mut unreadable = std::mem::take(&mut plan.unreadable);
-        let mut committing =
-            Committing { store: self.store, home, reason: self.reason, account: self.account };
         if plan.has_new_projects || self.options.full {
-            unreadable.extend(committing.projects(self.source)?);
+            let source = self.source;
+            unreadable.extend(self.committing(home).projects(source)?);
         }
         unreadable.extend(self.look_at_sessions(home, &mut plan)?);
-        let mut committing =
-            Committing { store: self.store, home, reason: self.reason, account: self.account };
-        committing.gone(&plan.gone)?;
-        if matches!(self.scope, Scope::Only(_)) {
-            return Ok(());
+        let is_all = matches!(self.scope, Scope::All);
+        let mut has_orphans = false;
+        if is_all && takes_orphans(plan.asked, plan.is_first) {
+            let unlisted = self.take_orphans(home, &plan)?;
+            has_orphans = unlisted.is_empty();
+            // A look has told of some of it already.
+            let is_told = |problem: &Quarantined| {
+                self.account.quarantined.iter().any(|known| known.place == problem.place)
+            };
+            unreadable.extend(unlisted.into_iter().filter(|problem| !is_told(problem)));
         }
-        let takes_orphans = plan.asked.depth == Depth::Parts && (plan.is_first || self.options.full);
-        if takes_orphans {
-            unreadable.extend(self.take_orphans(home, &plan)?);
-        }
-        if self.options.events
+        if is_all
+            && self.options.events
             && let Some(database) = self.source.as_database()
         {
             events::take(self.store, database, home, self.account)?;
         }
-        let mut committing =
-            Committing { store: self.store, home, reason: self.reason, account: self.account };
-        committing.home(&plan, unreadable, takes_orphans)
+        Ok(Some(Surveyed { home, plan, unreadable, has_orphans }))
+    }
+
+    fn committing(&mut self, home: i64) -> Committing<'_> {
+        Committing {
+            store: self.store,
+            home,
+            reason: self.reason,
+            account: self.account,
+            uncounted: self.uncounted,
+        }
     }
 
     /// Looks at sessions until no other process comes in between. Gives what could not be read and belongs to no session.
@@ -346,6 +398,7 @@ impl HomeSync<'_, '_> {
             asked: plan.asked,
             options: self.options,
             numbers: self.store.session_numbers()?,
+            shared: self.store.shared_sessions()?,
             sender,
         };
         let is_stopped = AtomicBool::new(false);
@@ -368,8 +421,13 @@ impl HomeSync<'_, '_> {
                     jobs.par_iter().enumerate().with_max_len(1).map(look_at).collect::<Vec<_>>()
                 })
             });
-            let mut committing =
-                Committing { store: self.store, home, reason: self.reason, account: self.account };
+            let mut committing = Committing {
+                store: self.store,
+                home,
+                reason: self.reason,
+                account: self.account,
+                uncounted: self.uncounted,
+            };
             let written = committing.looks(jobs, &receiver, self.indexing);
             // Readers that wait for the writer must not wait for ever.
             is_stopped.store(written.is_err(), Ordering::Relaxed);
@@ -387,26 +445,15 @@ impl HomeSync<'_, '_> {
         Ok((overtaken, unreadable))
     }
 
-    /// Takes over parts that belong to no message any more. Gives what could not be read.
-    fn take_orphans(&mut self, home: i64, plan: &Plan) -> Result<Option<Quarantined>, SyncError> {
-        match self.source.orphans() {
-            Ok(orphans) => {
-                let is_wanted = |stored: &annals_core::Stored| {
-                    !stored.key.session().is_some_and(|session| plan.forgotten.contains(session))
-                };
-                let orphans = orphans.into_iter().filter(is_wanted).collect();
-                let mut committing =
-                    Committing { store: self.store, home, reason: self.reason, account: self.account };
-                committing.orphans(orphans)?;
-                Ok(None)
-            }
-            // As long as not everything can be listed, nobody knows what belongs to nothing. A look has said so already, if
-            // it is about a session.
-            Err(ReadError::Unreadable(problem)) => {
-                let is_known = self.account.quarantined.iter().any(|known| known.place == problem.place);
-                Ok(Some(problem).filter(|_| !is_known))
-            }
-            Err(error) => Err(error.into()),
-        }
+    /// Takes over parts that belong to no message any more. Gives what could not be read: as long as not everything can be listed, nobody
+    /// knows what belongs to nothing.
+    fn take_orphans(&mut self, home: i64, plan: &Plan) -> Result<Vec<Quarantined>, SyncError> {
+        let mut orphans = self.source.orphans()?;
+        let is_wanted = |stored: &annals_core::Stored| {
+            !stored.key.session().is_some_and(|session| plan.forgotten.contains(session))
+        };
+        orphans.value.retain(is_wanted);
+        self.committing(home).orphans(orphans.value)?;
+        Ok(orphans.quarantined)
     }
 }

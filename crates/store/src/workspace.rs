@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::home::ReadError;
 use crate::home::annals::Annals;
 use crate::open;
 
@@ -46,6 +47,13 @@ impl<'w> Workspace<'w> {
     /// The homes that operations go to, by their canonical paths: the user's own, or those that were named.
     pub fn own(&self) -> &[PathBuf] {
         &self.own
+    }
+
+    /// Whether something may be taken back in a home: it is one of the user's own, or one that was named when something was done there. A
+    /// home that was the user's own and is not any more is somebody's original, of which this is a copy.
+    pub fn may_take_back(&self, url: &str) -> Result<bool, ReadError> {
+        Ok(self.own.contains(&open::canonical(Path::new(url)))
+            || !self.store.own_homes()?.iter().any(|own| own == url))
     }
 
     /// Whether a path is one of the user's own homes.

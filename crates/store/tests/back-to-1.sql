@@ -1,4 +1,5 @@
 -- Makes a store of version 1 out of one of this version, for tests of the upgrade.
+DROP TABLE operation_change;
 DROP TABLE operation_piece;
 DROP TABLE operation_step;
 DROP TABLE operation_session;
@@ -6,7 +7,14 @@ DROP TABLE operation;
 ALTER TABLE revision DROP COLUMN clock;
 ALTER TABLE revision DROP COLUMN operation;
 ALTER TABLE past DROP COLUMN written;
-ALTER TABLE source DROP COLUMN kept;
+CREATE TABLE source (
+  document INTEGER NOT NULL REFERENCES document (n),
+  home     INTEGER NOT NULL REFERENCES home (n),
+  hash     BLOB,
+  PRIMARY KEY (document, home)
+) WITHOUT ROWID;
+INSERT INTO source SELECT document, home, bytes FROM held WHERE home <> 0;
+DROP TABLE held;
 ALTER TABLE home DROP COLUMN own;
 ALTER TABLE home DROP COLUMN identity;
 ALTER TABLE home DROP COLUMN complete;

@@ -1,6 +1,6 @@
 //! `annals archive`
 
-use annals::ops::{self, Kind};
+use annals::ops::{self, Kind, SessionEdit};
 use annals::sync::Stage;
 use serde::Serialize;
 
@@ -43,13 +43,7 @@ pub(crate) fn run(context: &Context, args: &ArchiveArgs) -> CommandResult {
         .collect::<Result<_, _>>()?;
     let archived = (!args.undo).then_some(context.clock.now);
     let report = context.operate(&homes, |workspace| {
-        let mark = |document: &annals::model::Document| {
-            let edited = match archived {
-                Some(now) => document.with(&["time", "archived"], &now),
-                None => document.without(&["time", "archived"]),
-            };
-            edited.map_err(|error| error.to_string())
-        };
+        let mark = SessionEdit::Archived(archived);
         Ok(ops::edit(workspace, context.request(Kind::Archive), &sessions, &mark)?)
     })?;
     if context.json {

@@ -1,6 +1,6 @@
 //! `annals rename`
 
-use annals::ops::{self, Kind};
+use annals::ops::{self, Kind, SessionEdit};
 use annals::sync::Stage;
 use serde::Serialize;
 
@@ -37,9 +37,7 @@ pub(crate) fn run(context: &Context, args: &RenameArgs) -> CommandResult {
     let homes = context.open(Stage::Messages)?;
     let session = context.session(&homes.read(), &args.session)?;
     let report = context.operate(&homes, |workspace| {
-        let title = |document: &annals::model::Document| {
-            document.with(&["title"], args.title.as_str()).map_err(|error| error.to_string())
-        };
+        let title = SessionEdit::Title(args.title.clone());
         let sessions = std::slice::from_ref(&session);
         Ok(ops::edit(workspace, context.request(Kind::Rename), sessions, &title)?)
     })?;

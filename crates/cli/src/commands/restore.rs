@@ -64,6 +64,7 @@ pub(crate) fn run(context: &Context, args: &RestoreArgs) -> CommandResult {
     let then = open_at(store, at)?;
     let when = describe(store, at, &context.clock)?;
     let restored = context.operate(&homes, |workspace| {
+        context.expect_record("changed")?;
         Ok(ops::restore(workspace, context.request(Kind::Restore), &known.record, &*then)?)
     })?;
     let report = &restored.report;

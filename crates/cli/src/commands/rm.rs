@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::confirm::agreed;
 use crate::context::Context;
 use crate::error::{CommandResult, Outcome};
-use crate::text::{count, one_line};
+use crate::text::{count, one_line, shell_word};
 
 /// Delete sessions with all that belongs to them
 ///
@@ -45,6 +45,9 @@ struct RemovedJson {
     kept: bool,
     operation: Option<i64>,
     places: Vec<String>,
+    /// Homes that still have them, and were not written to.
+    #[serde(rename = "stillIn")]
+    still_in: Vec<String>,
 }
 
 pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
@@ -69,11 +72,13 @@ pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
             context.note("nothing was deleted");
             return print(context, &row, Outcome::Done);
         }
+        context.expect_record("deleted")?;
         let is_in_home = !plan.homes.is_empty();
         let report = ops::remove(workspace, context.request(Kind::Remove), plan)?;
         row.removed = true;
         row.operation = report.operation;
         row.places = report.places.clone();
+        row.still_in = report.still_in.clone();
         if !context.json {
             context.note(&format!("deleted {}", count(row.sessions.len(), "session")));
         }
@@ -81,8 +86,15 @@ pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
             true => context.outcome_of(&report),
             false => context.report_operation(&report),
         };
-        if !context.json && is_in_home && homes.store().is_some() {
+        if !context.json && is_in_home && homes.store().is_some() && report.still_in.is_empty() {
             context.note("the store keeps them, marked [source gone]; `annals forget` erases them there");
+        }
+        for home in report.still_in.iter().filter(|home| !report.vanished.contains(home)) {
+            context.warn(&format!(
+                "still in {home}, which is not one of your homes (`annals rm --home {} {}` deletes there)",
+                shell_word(home),
+                row.sessions.join(" ")
+            ));
         }
         print(context, &row, outcome)
     })
@@ -114,6 +126,7 @@ fn to_json(plan: &RemovalPlan) -> RemovedJson {
         kept: true,
         operation: None,
         places: plan.homes.iter().map(|(url, _)| url.clone()).collect(),
+        still_in: Vec::new(),
     }
 }
 

@@ -9,23 +9,27 @@ mod check;
 mod clock;
 pub(crate) mod codec;
 mod commit;
+pub(crate) mod comparing;
 mod derived;
 pub(crate) mod facts;
 pub(crate) mod file;
 mod find_text;
+pub(crate) mod finding;
 mod followed;
 mod forget;
+pub(crate) mod held;
 mod kind;
 pub(crate) mod operations;
+pub(crate) mod origin;
 mod past;
 mod prune;
+pub(crate) mod quarantine;
 mod read;
 mod restore;
 pub(crate) mod revise;
 mod scan;
 mod shape;
 mod subscribe;
-pub(crate) mod synced;
 pub(crate) mod text_index;
 mod upgrade;
 
@@ -53,6 +57,7 @@ const UPGRADES: &[&str] = &[
     include_str!("annals/schema-2.sql"),
     include_str!("annals/schema-3.sql"),
     include_str!("annals/schema-4.sql"),
+    include_str!("annals/schema-5.sql"),
 ];
 /// The version of the tables.
 const SCHEMA: i64 = 1 + UPGRADES.len() as i64;

@@ -129,7 +129,7 @@ impl OpencodeDir {
         let vacant = std::fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
         if vacant {
             platform::create_private_directory(path)
-                .and_then(|()| std::fs::create_dir_all(path.join("storage")))
+                .and_then(|()| platform::create_private_directory(&path.join("storage")))
                 .map_err(|source| OpenDirError::Io { path: path.display().to_string(), source })?;
         }
         OpencodeDir::open(path)

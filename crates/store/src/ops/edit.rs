@@ -1,20 +1,39 @@
 //! Edits of session documents: `rename`, `archive`.
 
-use annals_core::id::SessionId;
-use annals_core::json::same_value;
+use annals_core::id::{Millis, SessionId};
 use annals_core::{Document, Transaction};
+use serde::{Deserialize, Serialize};
 
 use super::places::Places;
+use super::plan::{Intent, Plan, Sessions};
 use super::running::{Extent, Running};
 use super::{OperationError, Report, Request};
-use crate::home::{CommitError, Read, SessionRecord};
+use crate::home::{CommitError, SessionRecord, Write};
 use crate::workspace::Workspace;
 
 /// How often an edit is made again because the document was changed meanwhile.
 const MAX_TRIES: usize = 10;
 
-/// What becomes of a session document.
-pub type Edit<'e> = &'e dyn Fn(&Document) -> Result<Document, String>;
+/// What becomes of a session document. The names are part of the stored bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionEdit {
+    /// It gets this title.
+    Title(String),
+    /// It is marked as archived at this time, or not at all.
+    Archived(Option<Millis>),
+}
+
+impl SessionEdit {
+    pub(super) fn apply(&self, document: &Document) -> Result<Document, OperationError> {
+        let edited = match self {
+            SessionEdit::Title(title) => document.with(&["title"], title.as_str()),
+            SessionEdit::Archived(Some(time)) => document.with(&["time", "archived"], time),
+            SessionEdit::Archived(None) => document.without(&["time", "archived"]),
+        };
+        edited.map_err(|error| OperationError::Edit(error.to_string()))
+    }
+}
 
 /// Changes session documents in every own home that holds them, and in the store. If somebody else changes a document at the same time,
 /// their version is read and edited instead: an edit of one field is right on top of any other.
@@ -22,70 +41,48 @@ pub fn edit(
     workspace: &Workspace<'_>,
     request: Request,
     sessions: &[SessionRecord],
-    edit: Edit<'_>,
+    edit: &SessionEdit,
 ) -> Result<Report, OperationError> {
-    let places = Places::of(workspace, sessions)?;
-    let mut running = Running::begin(workspace, request)?;
+    let ids: Vec<SessionId> = sessions.iter().map(|session| session.id.clone()).collect();
+    let mut places = Places::of(workspace, sessions)?;
+    let mut commits = 0;
+    for id in &ids {
+        commits += places.holding(id)?.len();
+    }
+    let then = Intent::Edit { sessions: Sessions(ids.clone()), edit: edit.clone() };
+    let plan = Plan { commits: Some(commits), then: Some(then) };
+    let mut running = Running::begin(workspace, request, plan)?;
     running.report().vanished = places.vanished.clone();
     let words = running.words().to_owned();
-    let mut places = places;
     for place in &mut places.homes {
         running.note_commits(&mut *place.home, &place.url);
     }
-    for session in sessions {
-        for place in places.holding(&session.id)? {
-            edit_in(&mut running, place.home.as_write(), &place.url, &session.id, &words, edit)?;
+    running.change_homes(|running| {
+        for id in &ids {
+            for place in places.holding(id)? {
+                edit_in(running, place.home.as_write(), &place.url, id, &words, edit)?;
+            }
         }
-    }
-    let ids: Vec<SessionId> = sessions.iter().map(|session| session.id.clone()).collect();
-    running.look_at(&ids, Extent::Document);
-    for id in &ids {
-        edit_in_store(workspace, &mut running, id, &words, edit)?;
-    }
-    running.end(&ids)
-}
-
-/// Makes sure that the store shows the edit. It does not where no home could be changed, or where a home that cannot be reached, or is not
-/// the user's own, has the session in its latest state.
-fn edit_in_store(
-    workspace: &Workspace<'_>,
-    running: &mut Running<'_>,
-    session: &SessionId,
-    words: &str,
-    edit: Edit<'_>,
-) -> Result<(), OperationError> {
-    for attempt in 1.. {
-        let Some(record) = workspace.store().session(session)? else { break };
-        let edited = edit(&record.stored.document).map_err(OperationError::Edit)?;
-        if same_value(edited.root(), record.stored.document.root()) {
-            break;
-        }
-        let mut transaction = Transaction::new(words);
-        transaction.replace(&record.stored, edited);
-        match running.commit_to_store(transaction) {
-            Err(OperationError::Store(CommitError::Conflict { .. })) if attempt < MAX_TRIES => {}
-            other => return other.map(drop),
-        }
-    }
-    Ok(())
+        Ok(())
+    })?;
+    running.done(&ids, Extent::Document)
 }
 
 fn edit_in(
     running: &mut Running<'_>,
-    home: &dyn crate::home::Write,
+    home: &dyn Write,
     url: &str,
     session: &SessionId,
     words: &str,
-    edit: Edit<'_>,
+    edit: &SessionEdit,
 ) -> Result<(), OperationError> {
     for attempt in 1.. {
         let record = home.session(session)?.ok_or_else(|| OperationError::Gone(session.clone()))?;
         let mut transaction = Transaction::new(words);
-        transaction.replace(&record.stored, edit(&record.stored.document).map_err(OperationError::Edit)?);
+        transaction.replace(&record.stored, edit.apply(&record.stored.document)?);
         match running.commit(home, url, transaction) {
             Err(OperationError::Commit { source: CommitError::Conflict { .. }, .. })
                 if attempt < MAX_TRIES => {}
-            Err(OperationError::Commit { source, .. }) => return Err(running.give_up(url, source)),
             other => return other.map(drop),
         }
     }

@@ -1,12 +1,10 @@
 //! Where an operation on a session goes.
 
-use std::path::Path;
-
 use annals_core::id::SessionId;
 
 use super::OperationError;
-use crate::home::SessionRecord;
 use crate::home::pieces::Undo;
+use crate::home::{ReadError, Reason, SessionRecord};
 use crate::open;
 use crate::workspace::Workspace;
 
@@ -37,27 +35,38 @@ impl Places {
     /// Finds the user's own homes that hold any of these sessions.
     pub fn of(workspace: &Workspace<'_>, sessions: &[SessionRecord]) -> Result<Places, OperationError> {
         let mut places = Places::default();
+        // The homes that had each of them at the last look.
+        let mut known: Vec<(&SessionId, Vec<String>)> = Vec::new();
+        for record in sessions {
+            known.push((&record.id, workspace.store().holders(&record.id)?));
+        }
+        let is_known = |url: &str| known.iter().any(|(_, holders)| holders.iter().any(|held| held == url));
+        let mut opened = Vec::new();
         for path in workspace.own() {
             let url = path.display().to_string();
-            match open::open_undoable(&url) {
-                Ok(home) => {
-                    let holds =
-                        |record: &SessionRecord| Ok::<_, OperationError>(home.session(&record.id)?.is_some());
-                    if sessions.iter().map(holds).collect::<Result<Vec<_>, _>>()?.contains(&true) {
-                        places.homes.push(Place { url, home });
-                    }
+            let home = match open::open_undoable(&url) {
+                Ok(home) => home,
+                Err(error) if is_known(&url) && !error.is_absent() => return Err(error.into()),
+                Err(_) => continue,
+            };
+            opened.push(url.clone());
+            let mut holds = false;
+            for (id, holders) in &known {
+                match home.session(id)? {
+                    Some(_) => holds = true,
+                    None if holders.contains(&url) => expect_listed(&url, id)?,
+                    None => {}
                 }
-                Err(error) if path.exists() && is_origin(&url, sessions) => return Err(error.into()),
-                Err(_) => {}
+            }
+            if holds {
+                places.homes.push(Place { url, home });
             }
         }
         // A home that is not where it was is not found by looking where homes are.
-        for url in workspace.store().own_homes()? {
-            let is_reached = places.homes.iter().any(|place| place.url == url);
-            if !is_reached && !Path::new(&url).exists() && is_origin(&url, sessions) {
-                places.vanished.push(url);
-            }
-        }
+        let is_absent = |url: &str| open::open_undoable(url).is_err_and(|error| error.is_absent());
+        let own = workspace.store().own_homes()?.into_iter();
+        places.vanished =
+            own.filter(|url| is_known(url) && !opened.contains(url) && is_absent(url)).collect();
         Ok(places)
     }
 
@@ -73,6 +82,11 @@ impl Places {
     }
 }
 
-fn is_origin(url: &str, sessions: &[SessionRecord]) -> bool {
-    sessions.iter().any(|record| record.origins.iter().any(|origin| origin == url))
+/// A session is not where it was at the last look. Makes sure that it is gone, and not just among what cannot be listed.
+fn expect_listed(url: &str, session: &SessionId) -> Result<(), OperationError> {
+    let survey = open::open_source(url)?.survey()?;
+    match survey.quarantined.into_iter().find(|problem| !matches!(problem.reason, Reason::BadName(_))) {
+        Some(problem) => Err(ReadError::Unreadable(problem.of(session)).into()),
+        None => Ok(()),
+    }
 }

@@ -49,6 +49,12 @@ pub fn recover(workspace: &Workspace<'_>) -> Result<Vec<Recovered>, OperationErr
     }
     let lock = store.try_operation_lock();
     let Ok(Some(_lock)) = lock else { return Ok(Vec::new()) };
+    // A home that was moved meanwhile is where its commits are found.
+    for path in workspace.own().iter().filter(|path| workspace.is_own(path)) {
+        if let Ok(source) = open::open_source(&path.display().to_string()) {
+            store.recognise(&*source, true)?;
+        }
+    }
     // Only now it is certain that nobody is at it.
     let mut recovered = Vec::new();
     for number in store.unfinished_operations()? {
@@ -67,16 +73,24 @@ fn recover_one(
     let mut steps = Vec::new();
     for step in store.steps(operation.number, true)? {
         let pieces = store.noted_pieces(operation.number, step.n)?;
-        let progress = progress(&step, &pieces);
+        let progress = match step.place != FILES && !workspace.may_take_back(&step.place)? {
+            true => Progress::Unclear,
+            false => progress(&step, &pieces),
+        };
         steps.push((step, pieces, progress));
     }
     let has = |wanted: Progress| steps.iter().any(|(_, _, progress)| *progress == wanted);
     let made: Vec<i64> = numbers(&steps, Progress::Made);
     // What was copied so far is whole sessions, and copying again goes on from there.
     let is_additive = operation.kind == Kind::Copy.name() || operation.kind == Kind::Import.name();
-    let is_complete = !has(Progress::NotMade) || (is_additive && has(Progress::Made));
+    let plan = store.plan(operation.number)?;
+    let is_all = plan.commits.is_none_or(|commits| made.len() >= commits);
+    let is_complete = (!has(Progress::NotMade) && is_all) || (is_additive && has(Progress::Made));
     if !has(Progress::Unclear) && is_complete && (!steps.is_empty() || !operation.revisions.is_empty()) {
         follow(workspace, store, &operation, &steps)?;
+        if let Some(intent) = plan.then {
+            intent.carry_out(store, &operation.words, &mut || Ok(operation.number))?;
+        }
         store.end_operation(operation.number, State::Done, Some(&made), &operation.sessions)?;
         return Ok(Recovered::Completed(operation));
     }
@@ -93,9 +107,9 @@ fn recover_one(
     Ok(Recovered::Left { done: places(true), missing: places(false), operation })
 }
 
-type Found = (Step, Vec<NotedPiece>, Progress);
+type FoundStep = (Step, Vec<NotedPiece>, Progress);
 
-fn numbers(steps: &[Found], wanted: Progress) -> Vec<i64> {
+fn numbers(steps: &[FoundStep], wanted: Progress) -> Vec<i64> {
     steps.iter().filter(|(_, _, progress)| *progress == wanted).map(|(step, _, _)| step.n).collect()
 }
 
@@ -122,7 +136,7 @@ fn progress(step: &Step, pieces: &[NotedPiece]) -> Progress {
 }
 
 /// Puts back what was there before the commits that were made.
-fn put_back(steps: &[Found]) -> Result<(), OperationError> {
+fn put_back(steps: &[FoundStep]) -> Result<(), OperationError> {
     for (step, pieces, _) in steps.iter().rev().filter(|(_, _, progress)| *progress == Progress::Made) {
         let pieces = pieces.iter().map(|piece| Exchange {
             place: piece.place.clone(),
@@ -148,7 +162,7 @@ fn follow(
     workspace: &Workspace<'_>,
     store: &Annals,
     operation: &Operation,
-    steps: &[Found],
+    steps: &[FoundStep],
 ) -> Result<(), OperationError> {
     let reason = Reason { words: operation.words.clone(), operation: Some(operation.number) };
     let sessions: HashSet<SessionId> = operation.sessions.iter().cloned().collect();

@@ -4,6 +4,7 @@ use annals_core::Transaction;
 use annals_core::id::SessionId;
 
 use super::places::Places;
+use super::plan::{Intent, Plan, Sessions};
 use super::running::{Extent, Running};
 use super::{OperationError, Report, Request};
 use crate::home::{Read, SessionRecord, Write};
@@ -85,23 +86,33 @@ pub fn remove(
     request: Request,
     plan: RemovalPlan,
 ) -> Result<Report, OperationError> {
-    let mut running = Running::begin(workspace, request)?;
+    let ids =
+        |sessions: &[SessionRecord]| sessions.iter().map(|record| record.id.clone()).collect::<Vec<_>>();
+    let then =
+        plan.store.as_ref().map(|removal| Intent::Remove { sessions: Sessions(ids(&removal.sessions)) });
+    let commits = plan.homes.iter().filter(|(_, removal)| !removal.keys.is_empty()).count();
+    let planned = Plan { commits: Some(commits), then };
+    let mut running = Running::begin(workspace, request, planned)?;
     running.report().vanished = plan.vanished;
     let words = running.words().to_owned();
     let mut places = plan.places;
     for place in &mut places.homes {
         running.note_commits(&mut *place.home, &place.url);
     }
-    for (place, (_, removal)) in places.homes.iter().zip(&plan.homes) {
-        remove_from(&mut running, place.home.as_write(), &place.url, removal, &words)?;
+    running.change_homes(|running| {
+        let homes = places.homes.iter().zip(&plan.homes);
+        homes.into_iter().try_for_each(|(place, (_, removal))| {
+            remove_from(running, place.home.as_write(), &place.url, removal, &words)
+        })
+    })?;
+    let mut report = running.done(&ids(&plan.sessions), Extent::Everything)?;
+    for session in &plan.sessions {
+        let holders = workspace.store().holders(&session.id)?;
+        report
+            .still_in
+            .extend(holders.into_iter().filter(|home| !report.still_in.contains(home)).collect::<Vec<_>>());
     }
-    if let Some(removal) = &plan.store {
-        let mut transaction = Transaction::new(&words);
-        removal.keys.iter().for_each(|key| transaction.delete_any(key.clone()));
-        running.commit_to_store(transaction)?;
-    }
-    let ids: Vec<SessionId> = plan.sessions.iter().map(|record| record.id.clone()).collect();
-    running.done(&ids, Extent::Everything)
+    Ok(report)
 }
 
 /// An agent that is still running writes on. Each round takes what appeared during the last; if it never pauses, the rest stays for
@@ -120,10 +131,7 @@ fn remove_from(
         }
         let mut transaction = Transaction::new(words);
         keys.into_iter().for_each(|key| transaction.delete_any(key));
-        match running.commit(home, url, transaction) {
-            Err(OperationError::Commit { source, .. }) => return Err(running.give_up(url, source)),
-            other => other?,
-        };
+        running.commit(home, url, transaction)?;
         keys = Vec::new();
         for session in &removal.sessions {
             keys.extend(home.session_keys(&session.id)?);

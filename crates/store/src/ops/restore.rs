@@ -1,11 +1,13 @@
 //! Making a session what it was: `restore`.
 
 use annals_core::id::SessionId;
-use annals_core::{Document, Key, Transaction, arrange};
+use annals_core::{Document, Key, Transaction};
 
 use super::places::{Place, Places};
+use super::plan::Plan;
 use super::running::{Extent, Running};
 use super::{OperationError, Report, Request};
+use crate::difference;
 use crate::history;
 use crate::home::{Native, Read, SessionRecord, Write};
 use crate::open;
@@ -36,22 +38,28 @@ pub fn restore(
     if places.homes.is_empty() {
         places.homes.extend(last_home(workspace, session));
     }
-    let mut running = Running::begin(workspace, request)?;
+    let mut planned = Vec::new();
+    for place in &places.homes {
+        planned.push(transaction_for(place.home.as_write(), then, &session.id, &request.words)?);
+    }
+    let commits = planned.iter().filter(|transaction| !transaction.is_empty()).count();
+    let mut running = Running::begin(workspace, request, Plan { commits: Some(commits), then: None })?;
     running.report().vanished = places.vanished.clone();
-    let (mut written, mut deleted) = (0, 0);
     for place in &mut places.homes {
         running.note_commits(&mut *place.home, &place.url);
-        let transaction = transaction_for(place.home.as_write(), then, &session.id, running.words())?;
-        if transaction.is_empty() {
-            continue;
-        }
-        let receipt = match running.commit(place.home.as_write(), &place.url, transaction) {
-            Err(OperationError::Commit { source, .. }) => return Err(running.give_up(&place.url, source)),
-            receipt => receipt?,
-        };
-        (written, deleted) = (written.max(receipt.written), deleted.max(receipt.deleted));
-        running.report().completed += receipt.completed.len();
     }
+    let (mut written, mut deleted) = (0, 0);
+    running.change_homes(|running| {
+        for (place, transaction) in places.homes.iter().zip(planned) {
+            if transaction.is_empty() {
+                continue;
+            }
+            let receipt = running.commit(place.home.as_write(), &place.url, transaction)?;
+            (written, deleted) = (written.max(receipt.written), deleted.max(receipt.deleted));
+            running.report().completed += receipt.completed.len();
+        }
+        Ok(())
+    })?;
     if places.homes.is_empty() && !transaction.is_empty() {
         let receipt = running.commit_to_store(transaction)?;
         (written, deleted) = (receipt.written, receipt.deleted);
@@ -93,7 +101,7 @@ fn transaction_for(
             Native::Implied | Native::NotHeld => continue,
         };
         match home.document(&key_here)? {
-            Some(current) if arrange::is_same(&key_here, &current.document, &wanted) => {}
+            Some(current) if difference::is_same(&key_here, &current.document, &wanted) => {}
             Some(current) => transaction.replace(&current, wanted),
             None => transaction.insert(key_here, wanted),
         }

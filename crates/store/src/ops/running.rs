@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use annals_core::Transaction;
 use annals_core::id::SessionId;
 
+use super::plan::Plan;
 use super::{OperationError, Report, Request, State};
 use crate::home::annals::Annals;
 use crate::home::annals::operations::Before;
@@ -34,10 +35,30 @@ pub struct Running<'w> {
 struct Noting {
     store: Annals,
     request: Request,
+    plan: Plan,
     number: Mutex<Option<i64>>,
 }
 
 impl Noting {
+    /// Notes what is about to change in a home. The first note begins the operation.
+    fn note(&self, home: &str, pieces: &[Piece]) -> Result<(), CommitError> {
+        let mut number = self.number.lock().unwrap_or_else(PoisonError::into_inner);
+        let step = self.store.note_step(*number, &self.request, &self.plan, home, pieces);
+        *number = Some(step?);
+        Ok(())
+    }
+
+    /// Records the operation, if it is not recorded yet.
+    fn begin(&self) -> Result<i64, CommitError> {
+        let mut number = self.number.lock().unwrap_or_else(PoisonError::into_inner);
+        let operation = match *number {
+            Some(operation) => operation,
+            None => self.store.begin_operation(&self.request, &self.plan)?,
+        };
+        *number = Some(operation);
+        Ok(operation)
+    }
+
     fn number(&self) -> Option<i64> {
         *self.number.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,13 +75,17 @@ pub(crate) enum Extent {
 
 impl<'w> Running<'w> {
     /// Begins an operation, when no other runs.
-    pub fn begin(workspace: &'w Workspace<'w>, request: Request) -> Result<Running<'w>, OperationError> {
+    pub(super) fn begin(
+        workspace: &'w Workspace<'w>,
+        request: Request,
+        plan: Plan,
+    ) -> Result<Running<'w>, OperationError> {
         let store = workspace.store();
         let lock =
             store.operation_lock().map_err(|source| OperationError::Lock { path: store.shown(), source })?;
         // Homes keep what they call, so it has a store of its own to write to.
         let own = Annals::open(store.path()).map_err(open::OpenError::from)?.with_clock(store.clock());
-        let noting = Noting { store: own, request: request.clone(), number: Mutex::default() };
+        let noting = Noting { store: own, request: request.clone(), plan, number: Mutex::default() };
         Ok(Running { workspace, request, noting: Arc::new(noting), report: Report::default(), _lock: lock })
     }
 
@@ -71,36 +96,44 @@ impl<'w> Running<'w> {
             if pieces.is_empty() {
                 return Ok(());
             }
-            let mut number = noting.number.lock().unwrap_or_else(PoisonError::into_inner);
-            *number = Some(noting.store.note_step(*number, &noting.request, &url, pieces)?);
-            Ok(())
+            noting.note(&url, pieces)
         }));
     }
 
-    /// Commits to a home. If it refuses, what was done elsewhere is taken back.
-    pub fn commit(
+    /// Changes homes. If that fails in the middle, what was done is taken back.
+    pub(super) fn change_homes(
+        &mut self,
+        work: impl FnOnce(&mut Running<'w>) -> Result<(), OperationError>,
+    ) -> Result<(), OperationError> {
+        work(self).map_err(|error| self.give_up(error))
+    }
+
+    /// Commits to a home.
+    pub(super) fn commit(
         &mut self,
         home: &dyn Write,
         url: &str,
         transaction: Transaction,
     ) -> Result<Receipt, OperationError> {
-        let committed = home.commit(transaction);
-        self.committed(url, committed)
+        let receipt = home.commit(transaction).map_err(|source| refused(url, source))?;
+        self.reached(url);
+        Ok(receipt)
     }
 
-    /// Puts things back in a home. If it refuses, what was done elsewhere is taken back.
-    pub(crate) fn exchange(
+    /// Puts things back in a home.
+    pub(super) fn exchange(
         &mut self,
         home: &dyn Undo,
         url: &str,
         pieces: &[Exchange],
     ) -> Result<(), OperationError> {
-        let exchanged = home.exchange(pieces);
-        self.committed(url, exchanged)
+        home.exchange(pieces).map_err(|source| refused(url, source))?;
+        self.reached(url);
+        Ok(())
     }
 
     /// Puts back files that were made beside homes.
-    pub(crate) fn exchange_files(&mut self, pieces: &[Exchange]) -> Result<(), OperationError> {
+    pub(super) fn exchange_files(&mut self, pieces: &[Exchange]) -> Result<(), OperationError> {
         let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
         let noted: Vec<Piece> = pieces
             .iter()
@@ -112,52 +145,33 @@ impl<'w> Running<'w> {
                 after: piece.bytes.clone(),
             })
             .collect();
-        {
-            let mut number = self.noting.number.lock().unwrap_or_else(PoisonError::into_inner);
-            *number = Some(self.noting.store.note_step(*number, &self.request, FILES, &noted)?);
-        }
-        files::exchange(pieces).map_err(|source| self.give_up(FILES, source))
-    }
-
-    fn committed<T>(&mut self, url: &str, committed: Result<T, CommitError>) -> Result<T, OperationError> {
-        match committed {
-            Ok(done) => {
-                self.reached(url);
-                Ok(done)
-            }
-            // Somebody was faster: the caller reads again and decides.
-            Err(source @ CommitError::Conflict { .. }) => {
-                Err(OperationError::Commit { place: url.to_owned(), source })
-            }
-            Err(source) => Err(self.give_up(url, source)),
-        }
+        self.noting.note(FILES, &noted)?;
+        files::exchange(pieces).map_err(|source| refused(FILES, source))
     }
 
     /// Notes that a home was changed.
-    pub fn reached(&mut self, url: &str) {
+    pub(super) fn reached(&mut self, url: &str) {
         if !self.report.places.iter().any(|place| place == url) {
             self.report.places.push(url.to_owned());
         }
     }
 
-    /// Takes back what was done, because a home has refused.
-    pub fn give_up(&mut self, url: &str, source: CommitError) -> OperationError {
-        let Some(operation) = self.noting.number() else {
-            return OperationError::Commit { place: url.to_owned(), source };
-        };
-        let is_unfinished = matches!(source, CommitError::Unfinished { .. });
-        match (is_unfinished, self.take_back(operation)) {
-            (false, Ok(())) => {
-                let _ = self.noting.store.end_operation(operation, State::Dropped, Some(&[]), &[]);
-                OperationError::Commit { place: url.to_owned(), source }
+    /// Takes back what was done, because the operation cannot go on.
+    fn give_up(&mut self, error: OperationError) -> OperationError {
+        let Some(operation) = self.noting.number() else { return error };
+        // Where a home cannot say what became of a commit, the next command finds out.
+        let is_clear = !matches!(
+            &error,
+            OperationError::Commit {
+                source: CommitError::Unfinished { .. } | CommitError::Uncertain { .. },
+                ..
             }
-            _ => OperationError::Half {
-                place: url.to_owned(),
-                source,
-                done: self.report.places.clone(),
-                operation,
-            },
+        );
+        if is_clear && self.take_back(operation).is_ok() {
+            let _ = self.noting.store.end_operation(operation, State::Dropped, Some(&[]), &[]);
+            return error;
         }
+        OperationError::Half { error: Box::new(error), done: self.report.places.clone(), operation }
     }
 
     /// Puts back, in the homes that were reached, what was there before.
@@ -206,8 +220,7 @@ impl<'w> Running<'w> {
         };
         let pieces: Vec<Piece> = files.iter().filter_map(made).collect();
         if !pieces.is_empty() {
-            let mut number = self.noting.number.lock().unwrap_or_else(PoisonError::into_inner);
-            *number = Some(self.noting.store.note_step(*number, &self.request, FILES, &pieces)?);
+            self.noting.note(FILES, &pieces)?;
         }
         Ok(())
     }
@@ -221,14 +234,8 @@ impl<'w> Running<'w> {
     }
 
     /// Records the operation before anything is known of what it changes.
-    pub(crate) fn begin_now(&self) -> Result<i64, OperationError> {
-        let mut number = self.noting.number.lock().unwrap_or_else(PoisonError::into_inner);
-        let operation = match *number {
-            Some(operation) => operation,
-            None => self.noting.store.begin_operation(&self.request)?,
-        };
-        *number = Some(operation);
-        Ok(operation)
+    pub(super) fn begin_now(&self) -> Result<i64, OperationError> {
+        Ok(self.noting.begin()?)
     }
 
     /// The command as it was given.
@@ -249,11 +256,24 @@ impl<'w> Running<'w> {
     /// Has the store look at what was done, so that every command shows it from now on, and ends the operation.
     pub(crate) fn done(mut self, sessions: &[SessionId], extent: Extent) -> Result<Report, OperationError> {
         self.look_at(sessions, extent);
+        if let Some(intent) = &self.noting.plan.then {
+            let mut begin = || Ok(self.noting.begin()?);
+            match intent.carry_out(self.workspace.store(), &self.request.words, &mut begin) {
+                Ok(is_changed) => self.report.store_only = is_changed && self.report.places.is_empty(),
+                Err(error) if self.report.places.is_empty() => return Err(error),
+                // Homes are changed, and the next command goes on from there.
+                Err(error) => {
+                    self.report.not_followed = Some(error.to_string());
+                    self.report.operation = self.noting.number();
+                    return Ok(self.report);
+                }
+            }
+        }
         self.end(sessions)
     }
 
     /// Has the store look at what was done.
-    pub(crate) fn look_at(&mut self, sessions: &[SessionId], extent: Extent) {
+    fn look_at(&mut self, sessions: &[SessionId], extent: Extent) {
         let Some(operation) = self.noting.number() else { return };
         let reason = Reason { words: self.request.words.clone(), operation: Some(operation) };
         if let Err(error) = self.follow(sessions, extent, &reason) {
@@ -262,10 +282,14 @@ impl<'w> Running<'w> {
     }
 
     /// Ends the operation.
-    pub(crate) fn end(mut self, sessions: &[SessionId]) -> Result<Report, OperationError> {
+    fn end(mut self, sessions: &[SessionId]) -> Result<Report, OperationError> {
         let Some(operation) = self.noting.number() else { return Ok(self.report) };
-        self.noting.store.end_operation(operation, State::Done, None, sessions)?;
         self.report.operation = Some(operation);
+        let ended = self.noting.store.end_operation(operation, State::Done, None, sessions);
+        // It is done all the same, and the next command notes that.
+        if let Err(error) = ended {
+            self.report.not_followed = Some(error.to_string());
+        }
         Ok(self.report)
     }
 
@@ -288,6 +312,10 @@ impl<'w> Running<'w> {
         look(store, &sources, is_own, &wanted, extent, reason)?;
         Ok(())
     }
+}
+
+fn refused(url: &str, source: CommitError) -> OperationError {
+    OperationError::Commit { place: url.to_owned(), source }
 }
 
 /// Has the store look at sessions of homes that an operation changed.

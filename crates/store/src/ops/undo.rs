@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use annals_core::Transaction;
 use annals_core::id::SessionId;
 
+use super::plan::{Intent, Plan, Sessions, changes_to_undo};
 use super::running::{Extent, Running};
 use super::{Kind, Operation, OperationError, OperationQuery, Report, Request, State};
-use crate::history;
-use crate::home::Read;
 use crate::home::annals::Annals;
 use crate::home::annals::operations::{Before, NotedPiece};
 use crate::home::pieces::{Exchange, FILES, Undo, files, hash_of};
@@ -52,56 +50,56 @@ pub fn undo(
     let store = workspace.store();
     let operation = find(store, number)?;
     request.undoes = only.is_none().then_some(operation.number);
-    let mut running = Running::begin(workspace, request)?;
-    let mut targets = targets(store, &operation, only)?;
+    let only: Option<Vec<SessionId>> = only.map(|only| only.iter().cloned().collect());
+    let mut targets = targets(workspace, &operation, only.as_deref())?;
+    let then = Intent::Undo { operation: operation.number, only: only.clone().map(Sessions) };
+    let plan = Plan { commits: Some(targets.len()), then: Some(then) };
+    let mut running = Running::begin(workspace, request, plan)?;
     verify(&operation, &targets)?;
-    let revisions = if only.is_none() { store.own_revisions(operation.number)? } else { Vec::new() };
+    verify_store(store, &operation, only.as_deref())?;
     for target in &mut targets {
         if let Some(home) = &mut target.home {
             running.note_commits(&mut **home, &target.url);
         }
     }
-    for target in &targets {
-        match &target.home {
-            Some(home) => running.exchange(&**home, &target.url, &target.pieces)?,
-            None => running.exchange_files(&target.pieces)?,
-        }
-    }
-    for revision in revisions {
-        let transaction = history::undo(store, store, revision)?;
-        if !transaction.is_empty() {
-            running.commit_to_store(transaction)?;
-        }
-    }
-    let sessions: Vec<SessionId> = match only {
-        Some(only) => only.iter().cloned().collect(),
-        None => operation.sessions.clone(),
-    };
-    running.look_at(&sessions, Extent::Everything);
-    show_again(store, &mut running, &operation, &sessions)?;
-    let report = running.end(&sessions)?;
+    running.change_homes(|running| {
+        targets.iter().try_for_each(|target| match &target.home {
+            Some(home) => running.exchange(&**home, &target.url, &target.pieces),
+            None => running.exchange_files(&target.pieces),
+        })
+    })?;
+    let sessions = only.unwrap_or_else(|| operation.sessions.clone());
+    let report = running.done(&sessions, Extent::Everything)?;
     Ok(Undone { operation, report })
 }
 
-/// Shows again what had been changed in the store alone before the operation: the home says again what it said then.
-fn show_again(
+/// Makes sure that what the operation changed in the store alone is as the operation left it.
+fn verify_store(
     store: &Annals,
-    running: &mut Running<'_>,
     operation: &Operation,
-    sessions: &[SessionId],
+    only: Option<&[SessionId]>,
 ) -> Result<(), OperationError> {
-    let mut transaction = Transaction::new(running.words());
-    for (key, document) in store.replaced_changes(operation.number)? {
-        let is_wanted = key.session().is_some_and(|session| sessions.contains(session));
-        let current = store.document(&key)?;
-        if is_wanted && current.as_ref().is_none_or(|current| current.document != document) {
-            transaction.put(key, document);
+    let changes = changes_to_undo(store, operation.number, only)?;
+    if let Some(change) = changes.iter().find(|change| !change.is_kept) {
+        let place = format!("{}: {}", store.shown(), change.key);
+        return Err(OperationError::NotKept { operation: operation.number, place });
+    }
+    let mut altered = None;
+    let mut touched: BTreeSet<String> = BTreeSet::new();
+    for change in &changes {
+        if store.local_change(&change.key)? != change.after {
+            touched.extend(change.key.session().map(ToString::to_string));
+            altered = altered.or(Some(&change.key));
         }
     }
-    if !transaction.is_empty() {
-        running.commit_to_store(transaction)?;
-    }
-    Ok(())
+    let Some(key) = altered else { return Ok(()) };
+    Err(OperationError::ChangedSince {
+        operation: operation.number,
+        place: format!("{}: {key}", store.shown()),
+        what: "was changed since".to_owned(),
+        session: key.session().cloned(),
+        untouched: untouched(operation, &touched),
+    })
 }
 
 /// The operation to take back, if it can be.
@@ -128,12 +126,17 @@ fn find(store: &Annals, number: Option<i64>) -> Result<Operation, OperationError
     Ok(operation)
 }
 
+fn is_absent(place: &str) -> bool {
+    open::open_undoable(place).is_err_and(|error| error.is_absent())
+}
+
 /// What has to be put back where, the last change first.
 fn targets(
-    store: &Annals,
+    workspace: &Workspace<'_>,
     operation: &Operation,
-    only: Option<&HashSet<SessionId>>,
+    only: Option<&[SessionId]>,
 ) -> Result<Vec<Target>, OperationError> {
+    let store = workspace.store();
     let mut targets: Vec<Target> = Vec::new();
     for step in store.steps(operation.number, false)?.into_iter().rev() {
         let mut pieces = store.noted_pieces(operation.number, step.n)?;
@@ -147,6 +150,12 @@ fn targets(
             None => {
                 let home = match &step.place[..] {
                     FILES => None,
+                    place if !workspace.may_take_back(place)? && !is_absent(place) => {
+                        return Err(OperationError::NotYours {
+                            operation: operation.number,
+                            place: place.to_owned(),
+                        });
+                    }
                     place => Some(open::open_undoable(place)?),
                 };
                 targets.push(Target { url: step.place.clone(), home, pieces: Vec::new() });
@@ -199,7 +208,11 @@ fn verify(operation: &Operation, targets: &[Target]) -> Result<(), OperationErro
         }
     }
     let Some((place, what, session)) = altered else { return Ok(()) };
-    let untouched =
-        operation.sessions.iter().filter(|session| !touched.contains(session.as_str())).cloned().collect();
+    let untouched = untouched(operation, &touched);
     Err(OperationError::ChangedSince { operation: operation.number, place, what, session, untouched })
+}
+
+/// The sessions of an operation that are as it left them.
+fn untouched(operation: &Operation, touched: &BTreeSet<String>) -> Vec<SessionId> {
+    operation.sessions.iter().filter(|session| !touched.contains(session.as_str())).cloned().collect()
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use annals_core::id::SessionId;
 
+use super::plan::Plan;
 use super::running::Running;
 use super::{OperationError, Report, Request};
 use crate::home::Write;
@@ -39,7 +40,7 @@ pub fn write<T>(
     target: Target<'_>,
     work: impl FnOnce(&dyn Write) -> Written<T>,
 ) -> Result<(T, Report), OperationError> {
-    let mut running = Running::begin(workspace, request)?;
+    let mut running = Running::begin(workspace, request, Plan::default())?;
     let written = match target {
         Target::Home(url) => {
             let mut home = open::open_undoable(url)?;

@@ -1,24 +1,29 @@
 //! Commits what looks have found, each session's findings together with how far the look went.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use annals_core::Stored;
 use annals_core::id::SessionId;
 use annals_core::lens::Session;
+use rusqlite::Connection;
 
-use super::compare::{Leaders, Origin};
+use super::compare::{self, Leaders, Origin, is_overtaken};
 use super::look::{Chunk, End, Tally};
 use super::source::Source;
 use super::survey::{Job, Plan};
 use super::{Account, Reason, SyncError};
 use crate::home::Quarantined;
 use crate::home::annals::Annals;
+use crate::home::annals::comparing::Comparing;
 use crate::home::annals::facts::Prepared;
 use crate::home::annals::file::Writing;
+use crate::home::annals::finding::{Applied, Finding, Text, ToIndex, apply};
+use crate::home::annals::held::{self, Standing};
+use crate::home::annals::origin::{self, Numbers};
+use crate::home::annals::quarantine;
 use crate::home::annals::revise::{Put, Revising};
-use crate::home::annals::synced::{self, Applied, Comparing, Finding, Numbers, ToIndex};
 use crate::home::annals::text_index::Indexing;
 
 /// Upper bounds of what is committed together: bytes of documents, sessions, and time, since others want to write as well.
@@ -32,14 +37,14 @@ pub(super) struct Committing<'c> {
     pub(super) home: i64,
     pub(super) reason: &'c Reason,
     pub(super) account: &'c mut Account,
+    /// Sessions in which another home leads by now, by that home: their messages have to be counted there.
+    pub(super) uncounted: &'c mut HashMap<i64, HashSet<SessionId>>,
 }
 
 /// Looks that are being committed.
 #[derive(Default)]
-struct Underway {
-    /// Of which something was committed already. Their cursors move with their last chunks.
-    begun: HashSet<usize>,
-    /// Somebody else has looked at the session, or at another copy of it, since the look began: what was compared with is out of date.
+pub(super) struct Underway {
+    /// Somebody else has looked at the session since the look began: what it was compared with is out of date.
     overtaken: HashSet<usize>,
 }
 
@@ -51,6 +56,19 @@ struct Batch {
     /// What the text index is to know; none as soon as it has to find out by itself.
     to_index: Option<Vec<ToIndex>>,
     numbers: Vec<(i64, Numbers)>,
+    /// The number of the looks that are committed here.
+    turn: Option<i64>,
+}
+
+impl Batch {
+    fn turn(&mut self, connection: &Connection) -> rusqlite::Result<i64> {
+        let turn = match self.turn {
+            Some(turn) => turn,
+            None => origin::next_turn(connection)?,
+        };
+        self.turn = Some(turn);
+        Ok(turn)
+    }
 }
 
 impl<'c> Committing<'c> {
@@ -106,10 +124,9 @@ impl<'c> Committing<'c> {
         }
         let revision = revising.finish().map_err(failed)?;
         for (session, numbers) in batch.numbers {
-            synced::note_numbers(&writing, session, &numbers).map_err(failed)?;
+            origin::note_numbers(&writing, session, &numbers).map_err(failed)?;
         }
-        synced::refresh(&writing).map_err(failed)?;
-        store.finish(writing)?;
+        self.finish(writing)?;
         if let (Some(indexing), Some(revision), Some(to_index)) = (&mut *indexing, revision, batch.to_index) {
             indexing.add(revision, to_index)?;
         }
@@ -126,95 +143,81 @@ impl<'c> Committing<'c> {
         underway: &mut Underway,
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
-        let session = revising.session(&job.sighting.session)?;
-        let is_first = !underway.begun.contains(&chunk.job);
-        if chunk.is_overtaken || (is_first && synced::looks(writing, session)? != chunk.looks) {
+        let id = &job.sighting.session;
+        let session = revising.session(id)?;
+        let before = match revising.is_new_session(id) {
+            true => None,
+            false => Some(Standing::of(writing, session)?),
+        };
+        let known = before.as_ref().and_then(|before| before.turn(self.home));
+        if is_overtaken(job.known.as_ref().map(|known| known.turn), known) {
             underway.overtaken.insert(chunk.job);
         }
         if underway.overtaken.contains(&chunk.job) {
             return Ok(());
         }
-        underway.begun.insert(chunk.job);
         self.count(&chunk.tally);
         batch.n_bytes += chunk.tally.bytes;
-        let updated = job.known.as_ref().map_or(job.sighting.written, |known| known.cursor.updated);
-        let look = Applied { home: self.home, updated, leaders: chunk.leaders };
+        let updated = chunk.look.updated;
+        let standing = match &before {
+            Some(before) => before.after(writing, session, &chunk.look)?,
+            None => Standing::alone(chunk.look),
+        };
+        let used_before = job.known.as_ref().map_or(updated, |known| known.cursor.updated);
+        let look = Applied { home: self.home, used_before, standing };
         for finding in chunk.findings.drain(..) {
-            let (is_import, is_removal) = (finding.is_import(), matches!(finding, Finding::Remove(_)));
-            let is_done = synced::apply(writing, revising, &look, finding, &mut batch.to_index)?;
+            let (is_import, is_removal) = (finding.is_import(), matches!(finding, Finding::Lacks(_)));
+            let is_done = apply(revising, &look, finding, &mut batch.to_index)?;
             self.account.deleted += usize::from(is_done && is_removal);
             self.account.imported += usize::from(is_done && is_import);
             self.account.unchanged += usize::from(!is_done && is_import);
         }
-        if let Some(end) = chunk.end.take() {
-            batch.n_sessions += 1;
-            self.end(writing, session, job, &chunk, end, batch)?;
+        match chunk.end.take() {
+            Some(end) => {
+                batch.n_sessions += 1;
+                self.end(writing, session, job, before.as_ref(), end, batch)
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// Moves the cursor of a session.
+    /// Moves the cursor of a session. `before` is its standing before the look, if it was known.
     fn end(
         &mut self,
         writing: &Writing<'_>,
         session: i64,
         job: &Job,
-        chunk: &Chunk,
+        before: Option<&Standing>,
         end: End,
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
         self.account.looked += 1;
-        synced::note_look(writing, session, &job.sighting.session, self.home, &end.ended)?;
+        let id = &job.sighting.session;
+        origin::note_look(writing, session, id, self.home, &end.ended, batch.turn(writing)?)?;
         match job.known {
             None => self.account.new += 1,
             Some(_) => self.account.changed += usize::from(end.is_changed),
         }
-        // The session was used less recently here than it was before: another home leads now.
-        let before = Leaders::of(&chunk.looks);
-        if before != chunk.leaders && before.session == Some(self.home) {
-            batch.to_index = None;
-            synced::settle(writing, self.store.now(), session, chunk.leaders, None)?;
+        let mut leads = true;
+        if let Some(before) = before {
+            let after = Standing::of(writing, session)?;
+            if is_unsettled(writing, before, &after)? {
+                batch.to_index = None;
+                settle(self.store, writing, self.reason, session, id, self.uncounted)?;
+            }
+            leads = compare::leader(after.looks()).is_some_and(|leader| leader.home == self.home);
         }
-        batch.numbers.push((session, end.ended.numbers));
+        // The numbers of a session are those of the home that leads in it.
+        if leads {
+            self.uncounted.get_mut(&self.home).map(|sessions| sessions.remove(id));
+            batch.numbers.push((session, end.ended.numbers));
+        }
         self.account.quarantined.extend(end.ended.quarantined);
         Ok(())
     }
 
-    /// Notes which sessions are not where they were. What was taken from there stays, unless another home has the session.
-    pub(super) fn gone(&mut self, gone: &[(SessionId, Origin)]) -> Result<(), SyncError> {
-        if gone.is_empty() {
-            return Ok(());
-        }
-        let failed = |error: rusqlite::Error| self.store.commit_error(&error);
-        let writing = self.store.write()?;
-        let words = match self.reason.operation {
-            Some(_) => &self.reason.words,
-            None => "gone from its home",
-        };
-        let now = self.store.now();
-        let revising = Revising::new(&writing, now, words, Some(self.home)).map_err(failed)?;
-        let mut revising = revising.of_operation(self.reason.operation);
-        for (id, origin) in gone {
-            let looks = synced::looks(&writing, origin.session).map_err(failed)?;
-            // Somebody else has looked since.
-            if !looks.iter().any(|look| look.home == self.home && look.turn == origin.turn) {
-                continue;
-            }
-            synced::note_gone(&writing, &mut revising, origin.session, self.home, now).map_err(failed)?;
-            let after = synced::looks(&writing, origin.session).map_err(failed)?;
-            if Leaders::of(&looks) != Leaders::of(&after) {
-                self.account.unsettled.push((origin.session, self.home));
-            }
-            self.account.gone.push(id.clone());
-        }
-        revising.finish().map_err(failed)?;
-        synced::refresh(&writing).map_err(failed)?;
-        self.store.finish(writing)?;
-        Ok(())
-    }
-
-    /// Takes over session documents as they are in the home now. False if a look at one of the sessions is needed. The evidence stays as
-    /// it was, so that what else has changed is still found.
+    /// Takes over session documents as they are in the home now. False if a look at one of the sessions is needed. The next sync looks at
+    /// these sessions, so that what else has changed is still found.
     pub(super) fn sessions(
         &mut self,
         source: &dyn Source,
@@ -232,24 +235,32 @@ impl<'c> Committing<'c> {
             if looks.iter().any(|look| look.home == self.home && Some(look.updated) != updated) {
                 return Ok(false);
             }
-            let comparing = self.comparing(id.clone())?;
-            let unknown = |_: &_, _: &_| synced::Text::Unknown;
+            let comparing = self.comparing(id.clone(), Some(number), looks.len() > 1);
+            let unknown = |_: &_, _: &_| Text::Unknown;
             let finding = comparing.document(record.stored.key, &record.stored.document, false, unknown)?;
-            found.push((number, comparing.leaders, finding));
+            found.push((number, id, finding));
         }
         let failed = |error: rusqlite::Error| self.store.commit_error(&error);
         let writing = self.store.write()?;
         let mut revising = self.revising(&writing)?;
-        for (number, leaders, finding) in found {
-            let look = Applied { home: self.home, updated: 0, leaders };
+        let mut unsettled = Vec::new();
+        for (number, id, finding) in found {
+            let standing = Standing::of(&writing, number).map_err(failed)?;
+            let look = Applied { home: self.home, used_before: 0, standing };
             if let Some(finding) = finding {
-                synced::apply(&writing, &mut revising, &look, finding, &mut None).map_err(failed)?;
+                apply(&mut revising, &look, finding, &mut None).map_err(failed)?;
             }
-            synced::note_turn(&writing, number, self.home).map_err(failed)?;
+            origin::note_document(&writing, number, self.home).map_err(failed)?;
+            let standing = Standing::of(&writing, number).map_err(failed)?;
+            if is_unsettled(&writing, &look.standing, &standing).map_err(failed)? {
+                unsettled.push((number, id));
+            }
         }
         revising.finish().map_err(failed)?;
-        synced::refresh(&writing).map_err(failed)?;
-        self.store.finish(writing)?;
+        for (session, id) in unsettled {
+            settle(self.store, &writing, self.reason, session, id, self.uncounted).map_err(failed)?;
+        }
+        self.finish(writing)?;
         Ok(true)
     }
 
@@ -258,12 +269,13 @@ impl<'c> Committing<'c> {
         let mut found = Vec::new();
         for stored in orphans {
             let Some(session) = stored.key.session().cloned() else { continue };
-            let comparing = self.comparing(session)?;
+            let number = self.store.session_number(&session)?;
+            let looks = number.map(|number| self.store.looks(number)).transpose()?.unwrap_or_default();
+            let comparing = self.comparing(session, number, looks.iter().any(|look| look.home != self.home));
             self.account.seen += 1;
-            let finding =
-                comparing.document(stored.key, &stored.document, false, |_, _| synced::Text::Unknown)?;
+            let finding = comparing.document(stored.key, &stored.document, false, |_, _| Text::Unknown)?;
             self.account.unchanged += usize::from(!finding.as_ref().is_some_and(Finding::is_import));
-            found.extend(finding.map(|finding| (comparing.leaders, finding)));
+            found.extend(finding.map(|finding| (looks, finding)));
         }
         if found.is_empty() {
             return Ok(());
@@ -271,36 +283,30 @@ impl<'c> Committing<'c> {
         let failed = |error: rusqlite::Error| self.store.commit_error(&error);
         let writing = self.store.write()?;
         let mut revising = self.revising(&writing)?;
-        for (leaders, finding) in found {
+        for (looks, finding) in found {
             let is_import = finding.is_import();
-            let look = Applied { home: self.home, updated: 0, leaders };
-            let is_done =
-                synced::apply(&writing, &mut revising, &look, finding, &mut None).map_err(failed)?;
+            let session = revising.session_of(finding.key()).map_err(failed)?;
+            let standing = Standing::new(&writing, session, looks).map_err(failed)?;
+            let look = Applied { home: self.home, used_before: 0, standing };
+            let is_done = apply(&mut revising, &look, finding, &mut None).map_err(failed)?;
             self.account.imported += usize::from(is_done && is_import);
             self.account.unchanged += usize::from(!is_done && is_import);
         }
         revising.finish().map_err(failed)?;
-        synced::refresh(&writing).map_err(failed)?;
-        self.store.finish(writing)?;
+        self.finish(writing)?;
         Ok(())
     }
 
     /// What a document of a session is compared with, after the session was looked at.
-    fn comparing(&self, session: SessionId) -> Result<Comparing<'c>, SyncError> {
-        let number = self.store.session_number(&session)?;
-        let looks = number.map(|number| self.store.looks(number)).transpose()?.unwrap_or_default();
-        let mut leaders = Leaders::of(&looks);
-        // Of a session that is not there, only these parts are left.
-        leaders.rest = leaders.rest.or(Some(self.home));
-        Ok(Comparing {
+    fn comparing(&self, session: SessionId, number: Option<i64>, is_shared: bool) -> Comparing<'c> {
+        Comparing {
             store: self.store,
             session,
             home: self.home,
-            leaders,
-            is_shared: looks.iter().any(|look| look.home != self.home),
+            is_shared,
             is_new: number.is_none(),
             has_messages: number.is_some(),
-        })
+        }
     }
 
     /// Project records are few: all of them are read when any has changed. Gives those that could not be read.
@@ -328,27 +334,10 @@ impl<'c> Committing<'c> {
         Ok(found.quarantined)
     }
 
-    /// Notes the evidence of the whole home. It was gathered before anything was read; what was written meanwhile is found next time.
-    /// Of a home in which something could not be read there is none, so that it is looked at again.
-    pub(super) fn home(
-        &mut self,
-        plan: &Plan,
-        unreadable: Vec<Quarantined>,
-        is_complete: bool,
-    ) -> Result<(), SyncError> {
-        let stamp = if unreadable.is_empty() { &plan.stamp[..] } else { &[] };
-        let is_noted =
-            plan.known.as_ref().is_some_and(|home| home.stamp == stamp && home.is_complete >= is_complete);
-        if !is_noted || !self.store.is_home_quarantine(self.home, &unreadable)? {
-            let failed = |error: rusqlite::Error| self.store.commit_error(&error);
-            let (writing, began) = (self.store.write()?, plan.asked.began);
-            synced::note_home_quarantine(&writing, self.home, &unreadable, began).map_err(failed)?;
-            synced::note_home(&writing, self.home, stamp, is_complete, began).map_err(failed)?;
-            self.store.finish(writing)?;
-        }
-        self.account.seen += unreadable.len();
-        self.account.quarantined.extend(unreadable);
-        Ok(())
+    /// Commits what was written, with the numbers of what it changed.
+    fn finish(&self, writing: Writing<'_>) -> Result<(), SyncError> {
+        origin::refresh(&writing).map_err(|error| self.store.commit_error(&error))?;
+        Ok(self.store.finish(writing)?)
     }
 
     fn revising<'w>(&self, writing: &'w Writing<'_>) -> Result<Revising<'w>, SyncError> {
@@ -364,26 +353,112 @@ impl<'c> Committing<'c> {
     }
 }
 
-/// Shows of sessions what the home has that leads by now, where the home that led does not have them any more. If none has a session, it
-/// stays as it was.
-pub(super) fn settle(store: &Annals, unsettled: &[(i64, i64)]) -> Result<(), SyncError> {
-    if unsettled.is_empty() {
+/// Notes the evidence of a whole home. It was gathered before anything was read; what was written meanwhile is found next time. Of a home in
+/// which something could not be read there is none, so that it is looked at again.
+pub(super) fn note_home(
+    store: &Annals,
+    home: i64,
+    plan: &Plan,
+    unreadable: Vec<Quarantined>,
+    is_complete: bool,
+    account: &mut Account,
+) -> Result<(), SyncError> {
+    let stamp = if unreadable.is_empty() { &plan.stamp[..] } else { &[] };
+    let is_noted =
+        plan.known.as_ref().is_some_and(|home| home.stamp == stamp && home.is_complete >= is_complete);
+    if !is_noted || !store.is_home_quarantine(home, &unreadable)? {
+        let failed = |error: rusqlite::Error| store.commit_error(&error);
+        let (writing, began) = (store.write()?, plan.asked.began);
+        quarantine::note_home_quarantine(&writing, home, &unreadable, began).map_err(failed)?;
+        origin::note_home(&writing, home, stamp, is_complete, began).map_err(failed)?;
+        store.finish(writing)?;
+    }
+    account.seen += unreadable.len();
+    account.quarantined.extend(unreadable);
+    Ok(())
+}
+
+/// Notes which sessions are not where they were, of all homes at once: so a session that is gone from several becomes nothing else in between.
+/// What was taken from there stays, unless another home has the session.
+pub(super) fn gone(
+    store: &Annals,
+    reason: &Reason,
+    gone: &[(i64, Vec<(SessionId, Origin)>)],
+    account: &mut Account,
+    uncounted: &mut HashMap<i64, HashSet<SessionId>>,
+) -> Result<(), SyncError> {
+    if gone.iter().all(|(_, sessions)| sessions.is_empty()) {
         return Ok(());
     }
     let failed = |error: rusqlite::Error| store.commit_error(&error);
     let writing = store.write()?;
-    for (session, gone) in unsettled {
-        let leaders = Leaders::of(&synced::looks(&writing, *session).map_err(failed)?);
-        if leaders.session.is_some() {
-            synced::settle(&writing, store.now(), *session, leaders, Some(*gone)).map_err(failed)?;
+    let words = match reason.operation {
+        Some(_) => &reason.words,
+        None => "gone from its home",
+    };
+    let now = store.now();
+    let mut before: HashMap<i64, (&SessionId, Standing)> = HashMap::new();
+    for (home, sessions) in gone {
+        let revising = Revising::new(&writing, now, words, Some(*home)).map_err(failed)?;
+        let mut revising = revising.of_operation(reason.operation);
+        for (id, origin) in sessions {
+            let standing = Standing::of(&writing, origin.session).map_err(failed)?;
+            // Somebody else has looked since.
+            if is_overtaken(Some(origin.turn), standing.turn(*home)) {
+                continue;
+            }
+            before.entry(origin.session).or_insert((id, standing));
+            origin::note_gone(&writing, &mut revising, origin.session, *home, now).map_err(failed)?;
+            account.gone.push(id.clone());
+        }
+        revising.finish().map_err(failed)?;
+    }
+    for (session, (id, before)) in before {
+        let standing = Standing::of(&writing, session).map_err(failed)?;
+        if is_unsettled(&writing, &before, &standing).map_err(failed)? {
+            settle(store, &writing, reason, session, id, uncounted).map_err(failed)?;
         }
     }
-    synced::refresh(&writing).map_err(failed)?;
-    store.finish(writing)?;
-    Ok(())
+    origin::refresh(&writing).map_err(failed)?;
+    Ok(store.finish(writing)?)
+}
+
+/// Shows what is to be shown of a session by now. Another home may lead, or the session may have come back.
+fn settle(
+    store: &Annals,
+    writing: &Writing<'_>,
+    reason: &Reason,
+    session: i64,
+    id: &SessionId,
+    uncounted: &mut HashMap<i64, HashSet<SessionId>>,
+) -> rusqlite::Result<()> {
+    held::settle(writing, store.now(), session, reason.operation)?;
+    let looks = origin::looks(writing, session)?;
+    match compare::leader(&looks) {
+        Some(leader) if leader.is_deep => origin::note_numbers(writing, session, &Numbers::Stored),
+        // Its messages were only counted, and the numbers are not kept where another home leads.
+        Some(leader) if leader.is_there => {
+            uncounted.entry(leader.home).or_default().insert(id.clone());
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether documents of a session may have to be shown otherwise than they are, because of something that is true of it as a whole.
+fn is_unsettled(connection: &Connection, before: &Standing, after: &Standing) -> rusqlite::Result<bool> {
+    let (leaders, now) = (Leaders::of(before.looks()), Leaders::of(after.looks()));
+    if before.is_deleted() != after.is_deleted() {
+        return Ok(true);
+    }
+    if !before.is_alone() || !after.is_alone() {
+        return Ok(leaders != now);
+    }
+    // With one home, only what was changed here can be shown otherwise after the session has gone or come back.
+    Ok(!before.looks().is_empty() && leaders.is_there != now.is_there && held::has_any(connection)?)
 }
 
 /// Whether a chunk needs nothing to be written.
 fn is_nothing(chunk: &Chunk) -> bool {
-    chunk.findings.is_empty() && !chunk.is_overtaken && chunk.end.as_ref().is_none_or(|end| !end.is_news)
+    chunk.findings.is_empty() && chunk.end.as_ref().is_none_or(|end| !end.is_news)
 }

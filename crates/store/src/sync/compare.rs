@@ -1,9 +1,9 @@
-//! What a session is now: a function of what the store knows and what a look has seen. Nothing is read or written here.
+//! What a session is now: a function of what the store knows and what looks have seen. Nothing is read or written here.
 //!
 //! Several homes may hold the same session. The home where it was last used leads: the store shows what that home has, and a
-//! document that the leader does not have is not shown. What the other homes have is noted, so that the answer depends on
-//! the looks and not on their order. A change that was made in the store alone stands until a home says something new about
-//! that document.
+//! document that the leader does not have is not shown. What every home had at its last look is kept, so the answer depends on
+//! the looks and not on their order. A change that was made in the store alone stands as long as the leader has what it had when the
+//! change was made.
 
 use annals_core::id::Millis;
 
@@ -47,98 +47,163 @@ pub(crate) struct Look {
     pub(crate) is_deep: bool,
 }
 
-/// The home that leads in a session: where it was last used; of equals a database before a directory, the user's own home
-/// before one that was only named, and then the one that was looked at later. None if no home has it any more.
-pub(crate) fn leader<'l>(looks: impl IntoIterator<Item = &'l Look>) -> Option<i64> {
-    let there = looks.into_iter().filter(|look| look.is_there);
-    let rank = |look: &&Look| (look.updated, look.is_database, look.is_own, look.turn, look.home);
-    there.max_by_key(rank).map(|look| look.home)
+/// The look that leads: where the session was last used; of equals a database before a directory, the user's own home before one that was
+/// only named, and then the one that was looked at later. A home that no longer has the session leads only if none has it.
+pub(crate) fn leader<'l>(looks: impl IntoIterator<Item = &'l Look>) -> Option<&'l Look> {
+    let rank =
+        |look: &&Look| (look.is_there, look.updated, look.is_database, look.is_own, look.turn, look.home);
+    looks.into_iter().max_by_key(rank)
 }
 
-/// Who leads in a session.
+/// Which home leads in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Leaders {
     /// In the session's own document.
     pub(crate) session: Option<i64>,
     /// In everything else. Only homes count whose messages were looked at.
     pub(crate) rest: Option<i64>,
+    /// Whether any home still has the session.
+    pub(crate) is_there: bool,
 }
 
 impl Leaders {
     pub(crate) fn of(looks: &[Look]) -> Leaders {
-        Leaders { session: leader(looks), rest: leader(looks.iter().filter(|look| look.is_deep)) }
-    }
-
-    pub(crate) fn is(&self, home: i64, is_session: bool) -> bool {
-        Some(home) == if is_session { self.session } else { self.rest }
+        let home = |look: Option<&Look>| look.map(|look| look.home);
+        Leaders {
+            session: home(leader(looks)),
+            rest: home(leader(looks.iter().filter(|look| look.is_deep))),
+            is_there: looks.iter().any(|look| look.is_there),
+        }
     }
 }
 
-/// What the store knows about one document, as far as one home is concerned.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Known {
-    /// The hash of the state that is shown; none if the document was deleted.
-    pub(crate) shown: Option<Hash>,
-    /// The home that this state comes from; none for a change that was made in the store.
-    pub(crate) from: Option<i64>,
-    /// What the home said at its last look, where that is not the shown state, or the shown state came from elsewhere.
-    pub(crate) said: Option<Hash>,
-    /// The state in the store that says the same as `said` in another form.
-    pub(crate) kept: Option<Hash>,
-}
-
-/// What to do about a document after a look.
+/// The kinds of documents that differ in who leads in them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Everything is known.
+pub(crate) enum Sort {
+    /// The session's own document.
+    Session,
+    /// Messages, parts and whatever else every home has a place for.
+    Content,
+    /// What not every home has a place for: only homes that have it are asked.
+    Optional,
+}
+
+/// What a home had when a document was changed in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Base {
+    /// This state of the document; none if it did not have it.
+    State(Option<Hash>),
+    /// Not even the session any more.
+    Gone,
+}
+
+/// What a home has of a document, as of its last look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) home: i64,
+    /// The state in the store that says the same as the home; none if the home does not have the document.
+    pub(crate) state: Option<Hash>,
+    /// What it was when the document was last changed in the store, if it ever was.
+    pub(crate) base: Base,
+}
+
+/// A document in all places.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) sort: Sort,
+    /// What homes have. A home that is not here does not have it and did not have it when the document was changed in the store.
+    pub(crate) held: Vec<Held>,
+    /// A change that was made in the store: the state, or none if the document was deleted there.
+    pub(crate) local: Option<Option<Hash>>,
+}
+
+/// Where the shown state of a document comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// A home has it so; none: that home does not have it.
+    Home(i64, Option<Hash>),
+    /// It was changed in the store; none: deleted there.
+    Local(Option<Hash>),
+    /// Not shown, because its session was deleted in the store.
+    Hidden,
+    /// Nobody has it, and nobody ever had.
     Nothing,
-    /// Note what the home says. It is what is shown, maybe in another form.
-    Note,
-    /// Show what the home says.
-    Show,
-    /// Keep what the home says as an older state.
-    Keep,
-    /// Stop showing the document.
-    Remove,
-    /// Note that the home does not have the document any more.
-    Unsay,
 }
 
-/// What to do about a document that a home has. `is_same` tells whether it says the same as what is shown, in another form; it is
-/// asked only where that matters.
-pub(crate) fn present(
-    known: Option<&Known>,
-    home: i64,
-    leads: bool,
-    hash: Hash,
-    is_same: impl FnOnce() -> bool,
-) -> Verdict {
-    let other = if leads { Verdict::Show } else { Verdict::Keep };
-    let Some(known) = known else { return other };
-    let is_shown = known.shown == Some(hash);
-    let is_as_said = known.said == Some(hash);
-    match known.from {
-        Some(from) if from == home && is_shown => return Verdict::Nothing,
-        Some(from) if from == home && !(is_as_said && known.kept == known.shown) => return other,
-        None if is_as_said => return Verdict::Nothing,
-        _ => {}
+impl Shown {
+    pub(crate) fn state(self) -> Option<Hash> {
+        match self {
+            Shown::Home(_, state) | Shown::Local(state) => state,
+            Shown::Hidden | Shown::Nothing => None,
+        }
     }
-    if is_as_said && (is_shown || !leads || (known.kept.is_some() && known.kept == known.shown)) {
-        return Verdict::Nothing;
-    }
-    if is_shown || (known.shown.is_some() && is_same()) { Verdict::Note } else { other }
 }
 
-/// What to do about a document that a home does not have.
-pub(crate) fn absent(known: &Known, home: i64, leads: bool) -> Verdict {
-    let is_shown = known.shown.is_some();
-    match known.from {
-        Some(_) if leads && is_shown => Verdict::Remove,
-        Some(from) if from == home && is_shown => Verdict::Unsay,
-        // What was made in the store alone is not the home's to delete, unless the home had it too.
-        None if leads && is_shown && known.said.is_some() => Verdict::Remove,
-        _ if known.said.is_some() => Verdict::Unsay,
-        _ => Verdict::Nothing,
+/// The state of a document that is shown. `is_deleted`: its session was deleted in the store, and that stands.
+pub(crate) fn shown(known: &Known, looks: &[Look], is_deleted: bool) -> Shown {
+    if is_deleted {
+        return Shown::Hidden;
+    }
+    let has_it = |home: i64| known.held.iter().any(|held| held.home == home && held.state.is_some());
+    let leader = leader(looks.iter().filter(|look| match known.sort {
+        Sort::Session => true,
+        Sort::Content => look.is_deep,
+        Sort::Optional => look.is_deep && has_it(look.home),
+    }));
+    let Some(leader) = leader else {
+        // No home was looked at as a whole, so none can say that it does not have the document.
+        let held = known.held.iter().filter(|held| held.state.is_some()).max_by_key(|held| held.home);
+        return match (known.local, held) {
+            (Some(local), _) => Shown::Local(local),
+            (None, Some(held)) => Shown::Home(held.home, held.state),
+            (None, None) => Shown::Nothing,
+        };
+    };
+    let held = known.held.iter().find(|held| held.home == leader.home);
+    let (state, base) = held.map_or((None, Base::State(None)), |held| (held.state, held.base));
+    let is_as_then = match base {
+        Base::State(then) => then == state,
+        // It came back since, which is news, or it is still gone.
+        Base::Gone => !leader.is_there,
+    };
+    match known.local {
+        Some(local) if is_as_then => Shown::Local(local),
+        _ => Shown::Home(leader.home, state),
+    }
+}
+
+/// Whether a look at a session in a home has been overtaken: another process has looked at the same session in the same home since it
+/// began. What it was compared with is out of date, so the look has to be made again. The turns are those of the last look in this home
+/// when this look began, and now.
+pub(crate) fn is_overtaken(began: Option<i64>, now: Option<i64>) -> bool {
+    began != now
+}
+
+/// What decides whether a home is one that the store knows under another path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Resemblance {
+    /// Both paths lead to the same place now.
+    pub(crate) is_same_place: bool,
+    /// The known home can still be opened where it was.
+    pub(crate) is_still_there: bool,
+    /// The store itself is not where it was when it last looked: if its homes were copied along with it, it follows the copies.
+    pub(crate) is_store_elsewhere: bool,
+    /// Both are the user's own, or neither is.
+    pub(crate) is_of_same_owner: bool,
+    /// Sessions the store knows in the known home, sessions in the new one, sessions in both.
+    pub(crate) n_known: usize,
+    pub(crate) n_here: usize,
+    pub(crate) n_shared: usize,
+}
+
+impl Resemblance {
+    /// Whether the home at the new path is the known one: it was moved there, or it is reached through a link.
+    pub(crate) fn is_same_home(self) -> bool {
+        let has_moved = (!self.is_still_there || self.is_store_elsewhere)
+            && self.is_of_same_owner
+            && self.n_shared > 0
+            && 2 * self.n_shared >= self.n_here.min(self.n_known);
+        self.is_same_place || has_moved
     }
 }
 
@@ -208,6 +273,11 @@ impl Origin {
     }
 }
 
+/// Whether a sync also takes over what belongs to no message any more. `is_first`: that was never done to the end in this home.
+pub(crate) fn takes_orphans(asked: Asked, is_first: bool) -> bool {
+    asked.depth == Depth::Parts && (is_first || asked.full)
+}
+
 /// How much of a session is to be read, given what is known of it and what it looks like from outside.
 pub(crate) fn reading(known: Option<&Origin>, sighting: &Sighting, asked: Asked) -> Reading {
     let Some(known) = known else { return Reading::Whole };
@@ -244,9 +314,13 @@ mod tests {
         Hash::of(name.as_bytes())
     }
 
+    fn gone(mut look: Look) -> Look {
+        look.is_there = false;
+        look
+    }
+
     #[test]
     fn the_home_where_a_session_was_last_used_leads() {
-        let gone = |look: Look| Look { is_there: false, ..look };
         for (what, looks, expected) in [
             ("one home", vec![look(DIRECTORY, 5, 1)], Some(DIRECTORY)),
             ("the later use", vec![look(DIRECTORY, 6, 1), look(DATABASE, 5, 2)], Some(DIRECTORY)),
@@ -258,16 +332,22 @@ mod tests {
                 vec![gone(look(DATABASE, 9, 1)), look(DIRECTORY, 5, 2)],
                 Some(DIRECTORY),
             ),
-            ("gone everywhere", vec![gone(look(DATABASE, 9, 1)), gone(look(DIRECTORY, 5, 2))], None),
+            (
+                "gone everywhere",
+                vec![gone(look(DATABASE, 9, 1)), gone(look(DIRECTORY, 5, 2))],
+                Some(DATABASE),
+            ),
             (
                 "of two alike the one looked at later",
                 vec![look(DATABASE, 5, 8), Look { home: 9, ..look(DATABASE, 5, 7) }],
                 Some(DATABASE),
             ),
+            ("no home", vec![], None),
         ] {
-            assert_eq!(leader(&looks), expected, "{what}");
+            let home = |looks: &[Look]| leader(looks).map(|look| look.home);
+            assert_eq!(home(&looks), expected, "{what}");
             let reversed: Vec<Look> = looks.into_iter().rev().collect();
-            assert_eq!(leader(&reversed), expected, "{what}, in another order");
+            assert_eq!(home(&reversed), expected, "{what}, in another order");
         }
     }
 
@@ -275,82 +355,256 @@ mod tests {
     fn messages_are_led_by_a_home_whose_messages_were_looked_at() {
         let looks = [look(DIRECTORY, 5, 1), Look { is_deep: false, ..look(DATABASE, 9, 2) }];
         let leaders = Leaders::of(&looks);
-        assert_eq!(leaders, Leaders { session: Some(DATABASE), rest: Some(DIRECTORY) });
-        assert!(leaders.is(DATABASE, true) && !leaders.is(DATABASE, false));
+        assert_eq!(leaders, Leaders { session: Some(DATABASE), rest: Some(DIRECTORY), is_there: true });
     }
 
-    /// The store shows `shown` from a home, or as it was changed here; the home that is looked at said `said` before and has
-    /// `has` now.
+    /// A home that has a document, or does not have it, and what it had when the document was changed in the store.
+    fn has(home: i64, state: Option<&str>, base: Option<&str>) -> Held {
+        Held { home, state: state.map(hash), base: Base::State(base.map(hash)) }
+    }
+
     #[test]
-    fn what_becomes_of_a_document_is_told_by_this_table() {
-        use Verdict::*;
-        const HERE: Option<i64> = None;
-        const THIS: Option<i64> = Some(DATABASE);
-        const OTHER: Option<i64> = Some(DIRECTORY);
-        type Row = (
-            &'static str,
-            Option<&'static str>,
-            Option<i64>,
-            Option<&'static str>,
-            Option<&'static str>,
-            bool,
-            Verdict,
-        );
-        let table: &[Row] = &[
-            // what,                                   shown,     from,  said,      has,       leads, verdict
-            ("it is as it was", Some("a"), THIS, None, Some("a"), true, Nothing),
-            ("the leader changed it", Some("a"), THIS, None, Some("b"), true, Show),
-            ("the leader deleted it", Some("a"), THIS, None, None, true, Remove),
-            ("it came back", None, THIS, None, Some("a"), true, Show),
-            ("it is deleted still", None, THIS, None, None, true, Nothing),
-            ("a follower changed what it had given", Some("a"), THIS, None, Some("b"), false, Keep),
-            ("a follower deleted what it had given", Some("a"), THIS, None, None, false, Unsay),
-            ("another home has the same", Some("a"), OTHER, None, Some("a"), true, Note),
-            ("another home still has the same", Some("a"), OTHER, Some("a"), Some("a"), true, Nothing),
-            ("a follower has the same", Some("a"), OTHER, None, Some("a"), false, Note),
-            ("a follower has an older state", Some("a"), OTHER, None, Some("b"), false, Keep),
-            ("a follower still has it", Some("a"), OTHER, Some("b"), Some("b"), false, Nothing),
-            ("a follower changed it again", Some("a"), OTHER, Some("b"), Some("c"), false, Keep),
-            ("a follower lost it", Some("a"), OTHER, Some("b"), None, false, Unsay),
-            ("a follower never had it", Some("a"), OTHER, None, None, false, Nothing),
-            // W1: the home said this before, when another home led. Now it leads.
-            ("who leads now has what it always had", Some("a"), OTHER, Some("b"), Some("b"), true, Show),
-            ("who leads now has what was deleted elsewhere", None, OTHER, Some("b"), Some("b"), true, Show),
-            ("who leads now never had it", Some("a"), OTHER, None, None, true, Remove),
-            ("who leads now lost it", Some("a"), OTHER, Some("a"), None, true, Remove),
-            ("a change made here stands", Some("mine"), HERE, Some("a"), Some("a"), true, Nothing),
-            ("until the leader changes it", Some("mine"), HERE, Some("a"), Some("b"), true, Show),
-            ("but not if a follower does", Some("mine"), HERE, Some("a"), Some("b"), false, Keep),
-            ("the leader says the same by now", Some("mine"), HERE, Some("a"), Some("mine"), true, Note),
-            ("made here, in no home", Some("mine"), HERE, None, None, true, Nothing),
-            ("changed here, deleted in the leader since", Some("mine"), HERE, Some("a"), None, true, Remove),
-            ("changed here, deleted in a follower since", Some("mine"), HERE, Some("a"), None, false, Unsay),
-            ("deleted here stays deleted", None, HERE, Some("a"), Some("a"), true, Nothing),
-            ("deleted here, changed in the leader since", None, HERE, Some("a"), Some("b"), true, Show),
+    fn what_is_shown_of_a_document_is_told_by_this_table() {
+        const DELETED: Option<Option<&str>> = Some(None);
+        let newest_database = || vec![look(DIRECTORY, 5, 1), look(DATABASE, 9, 2)];
+        let newest_directory = || vec![look(DIRECTORY, 9, 3), look(DATABASE, 5, 2)];
+        let only_database = || vec![look(DATABASE, 9, 2)];
+        let gone_database = || vec![gone(look(DATABASE, 9, 2))];
+        let from = |home: i64, state: Option<&str>| Shown::Home(home, state.map(hash));
+        let here = |state: Option<&str>| Shown::Local(state.map(hash));
+        let back = |state: &str| Held { base: Base::Gone, ..has(DATABASE, Some(state), None) };
+        type Row<'r> = (&'r str, Vec<Look>, Vec<Held>, Option<Option<&'r str>>, Shown);
+        let table: Vec<Row<'_>> = vec![
+            (
+                "one home has it",
+                only_database(),
+                vec![has(DATABASE, Some("a"), None)],
+                None,
+                from(DATABASE, Some("a")),
+            ),
+            (
+                "one home deleted it",
+                only_database(),
+                vec![has(DATABASE, None, None)],
+                None,
+                from(DATABASE, None),
+            ),
+            (
+                "the leader has something else",
+                newest_database(),
+                vec![has(DIRECTORY, Some("a"), None), has(DATABASE, Some("b"), None)],
+                None,
+                from(DATABASE, Some("b")),
+            ),
+            (
+                "only a follower has it",
+                newest_database(),
+                vec![has(DIRECTORY, Some("a"), None)],
+                None,
+                from(DATABASE, None),
+            ),
+            // W1: the database deleted it and led; then the directory was used again, and still has it.
+            (
+                "who leads now has what was deleted elsewhere",
+                newest_directory(),
+                vec![has(DIRECTORY, Some("a"), None), has(DATABASE, None, None)],
+                None,
+                from(DIRECTORY, Some("a")),
+            ),
+            // W1: the same with a text that the database had changed.
+            (
+                "who leads now has what it always had",
+                newest_directory(),
+                vec![has(DIRECTORY, Some("a"), None), has(DATABASE, Some("b"), None)],
+                None,
+                from(DIRECTORY, Some("a")),
+            ),
+            (
+                "gone where it led",
+                vec![look(DIRECTORY, 5, 1), gone(look(DATABASE, 9, 2))],
+                vec![has(DIRECTORY, Some("a"), None), has(DATABASE, Some("b"), None)],
+                None,
+                from(DIRECTORY, Some("a")),
+            ),
+            (
+                "gone everywhere, it is what it was where it was used last",
+                vec![gone(look(DIRECTORY, 5, 1)), gone(look(DATABASE, 9, 2))],
+                vec![has(DIRECTORY, Some("a"), None), has(DATABASE, Some("b"), None)],
+                None,
+                from(DATABASE, Some("b")),
+            ),
+            ("made here, in no home", only_database(), vec![], Some(Some("mine")), here(Some("mine"))),
+            ("made here, without homes", vec![], vec![], Some(Some("mine")), here(Some("mine"))),
+            (
+                "in a home that was never looked at as a whole",
+                vec![],
+                vec![has(DATABASE, Some("a"), None)],
+                None,
+                from(DATABASE, Some("a")),
+            ),
+            (
+                "a change made here stands",
+                only_database(),
+                vec![has(DATABASE, Some("a"), Some("a"))],
+                Some(Some("mine")),
+                here(Some("mine")),
+            ),
+            (
+                "until the leader changes it",
+                only_database(),
+                vec![has(DATABASE, Some("b"), Some("a"))],
+                Some(Some("mine")),
+                from(DATABASE, Some("b")),
+            ),
+            (
+                "but not if a follower does",
+                newest_database(),
+                vec![has(DIRECTORY, Some("b"), Some("a")), has(DATABASE, Some("a"), Some("a"))],
+                Some(Some("mine")),
+                here(Some("mine")),
+            ),
+            (
+                "as soon as that follower leads",
+                newest_directory(),
+                vec![has(DIRECTORY, Some("b"), Some("a")), has(DATABASE, Some("a"), Some("a"))],
+                Some(Some("mine")),
+                from(DIRECTORY, Some("b")),
+            ),
+            (
+                "another home that has not changed since leads",
+                newest_directory(),
+                vec![has(DIRECTORY, Some("b"), Some("b")), has(DATABASE, Some("a"), Some("a"))],
+                Some(Some("mine")),
+                here(Some("mine")),
+            ),
+            (
+                "changed here, deleted in the leader since",
+                only_database(),
+                vec![has(DATABASE, None, Some("a"))],
+                Some(Some("mine")),
+                from(DATABASE, None),
+            ),
+            (
+                "deleted here stays deleted",
+                only_database(),
+                vec![has(DATABASE, Some("a"), Some("a"))],
+                DELETED,
+                here(None),
+            ),
+            (
+                "deleted here, changed in the leader since",
+                only_database(),
+                vec![has(DATABASE, Some("b"), Some("a"))],
+                DELETED,
+                from(DATABASE, Some("b")),
+            ),
+            (
+                "changed here, then the session is gone from its home",
+                gone_database(),
+                vec![has(DATABASE, Some("a"), Some("a"))],
+                Some(Some("mine")),
+                here(Some("mine")),
+            ),
+            (
+                "changed here after it was gone",
+                gone_database(),
+                vec![back("a")],
+                Some(Some("mine")),
+                here(Some("mine")),
+            ),
+            (
+                "and then it came back",
+                only_database(),
+                vec![back("a")],
+                Some(Some("mine")),
+                from(DATABASE, Some("a")),
+            ),
+            (
+                "deleted here after it was gone, and came back",
+                only_database(),
+                vec![back("a")],
+                DELETED,
+                from(DATABASE, Some("a")),
+            ),
         ];
-        for (what, shown, from, said, has, leads, expected) in table {
-            let known = Known { shown: shown.map(hash), from: *from, said: said.map(hash), kept: None };
-            let verdict = match has {
-                Some(has) => present(Some(&known), DATABASE, *leads, hash(has), || false),
-                None => absent(&known, DATABASE, *leads),
-            };
-            assert_eq!(verdict, *expected, "{what}");
+        for (what, looks, held, local, expected) in table {
+            let known = Known { sort: Sort::Content, held, local: local.map(|local| local.map(hash)) };
+            assert_eq!(shown(&known, &looks, false), expected, "{what}");
+            let reversed = Known { held: known.held.iter().rev().copied().collect(), ..known };
+            let looks: Vec<Look> = looks.into_iter().rev().collect();
+            assert_eq!(shown(&reversed, &looks, false), expected, "{what}, in another order");
         }
     }
 
     #[test]
-    fn another_form_of_what_is_shown_is_noted_once() {
-        let mut known = Known { shown: Some(hash("pretty")), from: Some(DIRECTORY), said: None, kept: None };
-        let compact = hash("compact");
-        assert_eq!(present(Some(&known), DATABASE, true, compact, || true), Verdict::Note);
-        known = Known { said: Some(compact), kept: known.shown, ..known };
-        let never = || panic!("it is known already");
-        assert_eq!(present(Some(&known), DATABASE, true, compact, never), Verdict::Nothing);
-        // What is shown has changed since.
-        known.shown = Some(hash("changed"));
-        assert_eq!(present(Some(&known), DATABASE, true, compact, || false), Verdict::Show);
-        assert_eq!(present(None, DATABASE, true, compact, never), Verdict::Show);
-        assert_eq!(present(None, DATABASE, false, compact, never), Verdict::Keep);
+    fn what_not_every_home_has_a_place_for_is_asked_of_those_that_have_it() {
+        let looks = [look(DIRECTORY, 5, 1), look(DATABASE, 9, 2)];
+        let held = vec![has(DIRECTORY, Some("a"), None)];
+        let known = Known { sort: Sort::Optional, held: held.clone(), local: None };
+        assert_eq!(shown(&known, &looks, false), Shown::Home(DIRECTORY, Some(hash("a"))));
+        let known = Known { sort: Sort::Content, held, local: None };
+        assert_eq!(shown(&known, &looks, false), Shown::Home(DATABASE, None));
+    }
+
+    #[test]
+    fn documents_are_hidden_as_long_as_the_deletion_of_their_session_stands() {
+        let looks = [look(DATABASE, 9, 1)];
+        let held = vec![has(DATABASE, Some("a"), None)];
+        let known = Known { sort: Sort::Content, held, local: None };
+        assert_eq!(shown(&known, &looks, true), Shown::Hidden);
+        assert_eq!(shown(&known, &looks, false), Shown::Home(DATABASE, Some(hash("a"))));
+    }
+
+    /// W2: a first sync that was cut short has not taken over everything, whatever a later `list` notes.
+    #[test]
+    fn what_belongs_to_no_message_is_taken_over_until_that_was_done_once() {
+        let asked = Asked { depth: Depth::Parts, full: false, began: 0 };
+        assert!(takes_orphans(asked, true));
+        assert!(!takes_orphans(asked, false));
+        assert!(takes_orphans(Asked { full: true, ..asked }, false));
+        assert!(!takes_orphans(Asked { depth: Depth::Messages, ..asked }, true));
+    }
+
+    /// W3: a home that was moved, or is reached through a link, is the same home.
+    #[test]
+    fn a_home_is_recognised_by_its_place_or_its_sessions() {
+        let moved = Resemblance {
+            is_same_place: false,
+            is_still_there: false,
+            is_store_elsewhere: false,
+            is_of_same_owner: true,
+            n_known: 10,
+            n_here: 10,
+            n_shared: 10,
+        };
+        for (what, resemblance, expected) in [
+            ("moved", moved, true),
+            ("moved, and used since", Resemblance { n_here: 30, n_shared: 9, ..moved }, true),
+            ("moved, and tidied since", Resemblance { n_here: 2, n_shared: 2, ..moved }, true),
+            ("a copy", Resemblance { is_still_there: true, ..moved }, false),
+            (
+                "a copy that was made with the store",
+                Resemblance { is_still_there: true, is_store_elsewhere: true, ..moved },
+                true,
+            ),
+            ("through a link", Resemblance { is_same_place: true, is_still_there: true, ..moved }, true),
+            ("somebody else's", Resemblance { is_of_same_owner: false, ..moved }, false),
+            ("other sessions", Resemblance { n_shared: 0, ..moved }, false),
+            ("mostly other sessions", Resemblance { n_shared: 4, ..moved }, false),
+            ("an empty one", Resemblance { n_here: 0, n_shared: 0, ..moved }, false),
+        ] {
+            assert_eq!(resemblance.is_same_home(), expected, "{what}");
+        }
+    }
+
+    /// W4: of two looks at the same session in the same home, the one that began earlier must not be taken for the later one.
+    #[test]
+    fn a_look_is_overtaken_by_another_that_was_committed_since_it_began() {
+        assert!(!is_overtaken(None, None));
+        assert!(!is_overtaken(Some(7), Some(7)));
+        assert!(is_overtaken(Some(7), Some(8)));
+        assert!(is_overtaken(None, Some(1)));
+        assert!(is_overtaken(Some(7), None), "it was forgotten meanwhile");
     }
 
     #[test]

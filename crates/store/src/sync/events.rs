@@ -9,8 +9,8 @@ use annals_core::{Document, Key, arrange, stream};
 use super::{Account, SyncError};
 use crate::home::annals::Annals;
 use crate::home::annals::facts::Prepared;
+use crate::home::annals::origin;
 use crate::home::annals::revise::Revising;
-use crate::home::annals::synced;
 use crate::home::opencode_db::{OpencodeDb, Recorded};
 use crate::home::{Read, ReadError};
 
@@ -135,7 +135,7 @@ fn take_session(
             rest = later;
         }
     }
-    synced::note_events(&writing, n, home, log.last.or(after)).map_err(failed)?;
+    origin::note_events(&writing, n, home, log.last.or(after)).map_err(failed)?;
     store.finish(writing)?;
     account.quarantined.extend(log.quarantined);
     Ok(())

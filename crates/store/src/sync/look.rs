@@ -10,12 +10,14 @@ use annals_core::lens::{Message, Session};
 use annals_core::{Document, Key};
 
 use super::Options;
-use super::compare::{Asked, Cursor, Depth, Leaders, Look, Reading};
+use super::compare::{Asked, Cursor, Depth, Look, Reading};
 use super::source::{Seen, Source, look};
 use super::survey::Job;
 use crate::figures::Figures;
 use crate::home::annals::Annals;
-use crate::home::annals::synced::{Comparing, Ended, Finding, Numbers, Text};
+use crate::home::annals::comparing::Comparing;
+use crate::home::annals::finding::{Finding, Text};
+use crate::home::annals::origin::{Ended, Numbers};
 use crate::home::annals::text_index::entry::{Context, Entry};
 use crate::home::{Quarantined, ReadError, SessionRecord, Want};
 use crate::summary::{self, SessionState, SessionSummary};
@@ -39,6 +41,8 @@ pub(super) struct Tour<'t> {
     pub(super) options: Options,
     /// The numbers of the sessions that the store had when the home was surveyed. To ask for each would take longer.
     pub(super) numbers: HashMap<String, i64>,
+    /// The numbers of those that several homes have or had.
+    pub(super) shared: HashSet<i64>,
     pub(super) sender: SyncSender<Chunk>,
 }
 
@@ -47,10 +51,8 @@ pub(super) struct Chunk {
     pub(super) job: usize,
     pub(super) findings: Vec<Finding>,
     pub(super) tally: Tally,
-    /// The looks at this session that were known when this one began. If there are others by now, this look was overtaken.
-    pub(super) looks: Vec<Look>,
-    pub(super) leaders: Leaders,
-    pub(super) is_overtaken: bool,
+    /// What the look found out about the session as a whole.
+    pub(super) look: Look,
     /// With the last chunk of a session.
     pub(super) end: Option<End>,
 }
@@ -81,12 +83,6 @@ pub(super) fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), Re
     let updated =
         record.stored.document.lens::<Session<'_>>().time.and_then(|time| time.updated).unwrap_or(0);
     let begin = |depth: Depth| Looking::begin(tour, index, &job.sighting.session, updated, depth);
-    if is_overtaken(tour, job)? {
-        let mut looking = begin(depth)?;
-        looking.is_overtaken = true;
-        looking.send(None);
-        return Ok(());
-    }
     if depth < Depth::Parts {
         let counted = count(tour.source, &record, depth)?;
         // What comes from OpenCode's second transcript store is not added up, which only its documents tell.
@@ -95,16 +91,6 @@ pub(super) fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), Re
         }
     }
     begin(Depth::Parts)?.finish_whole(tour, job, &record, (updated, looked))
-}
-
-/// Whether somebody else has looked at the session in this home since it was surveyed.
-fn is_overtaken(tour: &Tour<'_>, job: &Job) -> Result<bool, ReadError> {
-    let Some(number) = tour.numbers.get(job.sighting.session.as_str()) else {
-        return Ok(job.known.is_some());
-    };
-    let looks = tour.store.looks(*number)?;
-    let turn = looks.iter().find(|look| look.home == tour.home).map(|look| look.turn);
-    Ok(turn != job.known.as_ref().map(|known| known.turn))
 }
 
 /// A session in numbers, with those of its messages if they are wanted.
@@ -131,10 +117,9 @@ struct Looking<'l> {
     comparing: Comparing<'l>,
     index: usize,
     sender: &'l SyncSender<Chunk>,
-    looks: Vec<Look>,
+    look: Look,
     findings: Vec<Finding>,
     tally: Tally,
-    is_overtaken: bool,
     /// Whether the writer has given up.
     is_stopped: bool,
     has_findings: bool,
@@ -157,11 +142,7 @@ impl<'l> Looking<'l> {
         depth: Depth,
     ) -> Result<Looking<'l>, ReadError> {
         let number = tour.numbers.get(id.as_str()).copied();
-        let (looks, has_messages) = match number {
-            Some(number) => (tour.store.looks(number)?, tour.store.has_messages(number)?),
-            None => (Vec::new(), false),
-        };
-        let this = Look {
+        let look = Look {
             home: tour.home,
             updated,
             is_database: tour.source.as_database().is_some(),
@@ -170,25 +151,21 @@ impl<'l> Looking<'l> {
             is_there: true,
             is_deep: depth == Depth::Parts,
         };
-        let others = looks.iter().filter(|look| look.home != tour.home).cloned();
-        let leaders = Leaders::of(&others.chain([this]).collect::<Vec<_>>());
         let comparing = Comparing {
             store: tour.store,
             session: id.clone(),
             home: tour.home,
-            leaders,
-            is_shared: looks.iter().any(|look| look.home != tour.home),
+            is_shared: number.is_some_and(|number| tour.shared.contains(&number)),
             is_new: number.is_none(),
-            has_messages,
+            has_messages: number.map_or(Ok(false), |number| tour.store.has_messages(number))?,
         };
         Ok(Looking {
             comparing,
             index,
             sender: &tour.sender,
-            looks,
+            look,
             findings: Vec::new(),
             tally: Tally::default(),
-            is_overtaken: false,
             is_stopped: false,
             has_findings: false,
             is_indexed: tour.options.stage == super::Stage::Text,
@@ -212,10 +189,7 @@ impl<'l> Looking<'l> {
         let quiet = tour.asked.began - job.sighting.written.max(updated);
         let is_open = summary.state == SessionState::Open;
         let settled = (quiet >= SETTLING && quarantined.is_empty() && !is_open) || quiet >= ABANDONED;
-        let numbers = match self.comparing.leaders.is(tour.home, true) {
-            true => Numbers::Counted(Box::new(summary), figures),
-            false => Numbers::AsBefore,
-        };
+        let numbers = Numbers::Counted(Box::new(summary), figures);
         let cursor = Cursor {
             stamp: job.sighting.stamp.clone(),
             updated,
@@ -376,8 +350,7 @@ impl<'l> Looking<'l> {
             let lost = self.comparing.lost_documents(&[key])?;
             self.extend(lost);
             for part in self.comparing.lost_parts(&message, &HashSet::new())? {
-                let (Finding::Remove(key) | Finding::Unsay(key)) = &part else { continue };
-                match source.document(key) {
+                match source.document(part.key()) {
                     Ok(None) => self.extend([part]),
                     Ok(Some(_)) | Err(ReadError::Unreadable(_)) => {}
                     Err(error) => return Err(error),
@@ -426,9 +399,7 @@ impl<'l> Looking<'l> {
             job: self.index,
             findings: std::mem::take(&mut self.findings),
             tally: std::mem::take(&mut self.tally),
-            looks: self.looks.clone(),
-            leaders: self.comparing.leaders,
-            is_overtaken: self.is_overtaken,
+            look: self.look.clone(),
             end,
         };
         self.is_stopped |= self.sender.send(chunk).is_err();

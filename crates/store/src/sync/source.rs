@@ -6,7 +6,7 @@ use annals_core::id::{MessageId, Millis, PartId, ProjectId, SessionId};
 use annals_core::{Key, Stored};
 
 use crate::home::opencode_db::OpencodeDb;
-use crate::home::{MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::home::{Found, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
 
 /// A home that sync can follow.
 pub trait Source: Read {
@@ -32,8 +32,8 @@ pub trait Source: Read {
     }
 
     /// Documents of a session that belong to no message of it: parts that OpenCode's undo left behind.
-    fn orphans(&self) -> Result<Vec<Stored>, ReadError> {
-        Ok(Vec::new())
+    fn orphans(&self) -> Result<Found<Vec<Stored>>, ReadError> {
+        Ok(Found::default())
     }
 
     /// Whether the home has a place for such a document at all: only then it means something that the document is not there.

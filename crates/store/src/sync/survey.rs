@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 use annals_core::ContentHash;
 use annals_core::id::{Millis, SessionId};
 
-use super::compare::{Asked, Origin, Reading, SLACK, reading};
+use super::compare::{Asked, Origin, Reading, SLACK, reading, takes_orphans};
 use super::source::{Sighting, Source};
 use super::{Account, Options, SyncError};
 use crate::home::annals::Annals;
-use crate::home::annals::synced::KnownHome;
+use crate::home::annals::origin::KnownHome;
 use crate::home::{Quarantined, Reason};
 
 /// A session to be looked at.
@@ -111,7 +111,7 @@ pub(super) fn plan(
 impl Plan {
     fn is_empty(&self, options: Options) -> bool {
         let is_same_home = self.known.as_ref().is_some_and(|home| home.stamp == self.stamp);
-        let lacks_orphans = self.is_first && options.stage.depth() == super::compare::Depth::Parts;
+        let lacks_orphans = takes_orphans(self.asked, self.is_first);
         self.jobs.is_empty()
             && self.gone.is_empty()
             && is_same_home

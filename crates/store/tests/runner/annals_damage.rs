@@ -139,7 +139,7 @@ impl Patient {
             &path,
             "INSERT INTO home (n, url, by_time, synced) VALUES (1, '/home/dev/.local/share/opencode', 0, 1);
              INSERT INTO origin (session, home, place, updated, stamp, looked, settled, stage, events, gone) SELECT n, 1, 'session/' || id, 1, x'01', 1, 1, 2, NULL, NULL FROM document WHERE kind = 2;
-             INSERT INTO source (document, home, hash) SELECT n, 1, hash FROM document WHERE kind = 3 AND n % 3 = 0;
+             INSERT INTO held (document, home, bytes, state) SELECT n, 1, hash, hash FROM document WHERE kind = 3 AND n % 3 = 0;
              PRAGMA wal_checkpoint(TRUNCATE)",
         );
         let store = Annals::open(&path).unwrap();

@@ -79,6 +79,8 @@ fn contents(home: &dyn Read, id: &SessionId) -> HashMap<Key, Document> {
     for key in [Key::Todo(id.clone()), Key::Diff(id.clone()), Key::Share(id.clone())] {
         contents.extend(home.document(&key).unwrap().map(|stored| (key, stored.document)));
     }
+    // No list and an empty one are the same, and a database cannot tell them apart.
+    contents.retain(|key, list| !matches!(key, Key::Todo(_)) || list.root().items().next().is_some());
     contents
 }
 
@@ -125,8 +127,8 @@ fn the_same_sessions_in_two_homes_are_stored_once() {
         assert_eq!(query(store.path(), kept), ["32"]);
         let n_documents =
             query(store.path(), "SELECT count(*) FROM document WHERE hash NOTNULL AND kind <> 1");
-        // With diffs and an empty list, which this copy of the database has no place for.
-        assert_eq!(n_documents, ["2006"]);
+        // With diffs, which this copy of the database has no place for.
+        assert_eq!(n_documents, ["2005"]);
         for id in &ids {
             assert_eq!(session(&store, id.as_str()).origins.len(), 2);
             assert_same(&contents(&store, id), &contents(&homes.directory, id));

@@ -6,12 +6,12 @@ use std::path::Path;
 use annals_core::id::SessionId;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::Annals;
-use super::synced;
+use super::kind::Kind;
+use super::{Annals, held, operations, origin};
 use crate::home::ReadError;
 use crate::open;
 use crate::sync::SyncError;
-use crate::sync::compare::Leaders;
+use crate::sync::compare::{Leaders, Resemblance};
 use crate::sync::source::Source;
 
 /// A home that the store knows.
@@ -38,7 +38,7 @@ impl Annals {
     }
 
     /// Finds out whether a home is one that the store knows under another path: it was moved, or was reached through a link. Then its
-    /// origins move along. Also notes whether it is the user's own.
+    /// origins and what operations noted of it move along. Also notes whether it is the user's own.
     pub(crate) fn recognise(&self, source: &dyn Source, is_own: bool) -> Result<(), SyncError> {
         let url = source.url();
         let known = self.read(rows)?;
@@ -48,37 +48,63 @@ impl Annals {
             None => {}
         }
         let is_database = source.as_database().is_some();
-        let alike = known.iter().filter(|home| home.is_database == is_database);
-        for home in alike {
-            let is_linked = is_same_place(&home.url, &url);
-            if is_linked || (home.is_own == is_own && self.has_moved(home, source)?) {
-                let failed = |error: rusqlite::Error| self.commit_error(&error);
-                let writing = self.write()?;
-                writing
-                    .execute("UPDATE home SET url = ?2, own = own OR ?3 WHERE n = ?1", (home.n, &url, is_own))
-                    .map_err(failed)?;
-                self.finish(writing)?;
-                return Ok(());
+        for home in known.iter().filter(|home| home.is_database == is_database) {
+            if !self.resemblance(home, source, is_own)?.is_same_home() {
+                continue;
             }
+            let failed = |error: rusqlite::Error| self.commit_error(&error);
+            let writing = self.write()?;
+            writing
+                .execute("UPDATE home SET url = ?2, own = own OR ?3 WHERE n = ?1", (home.n, &url, is_own))
+                .and_then(|_| operations::follow_home(&writing, &home.url, &url, is_database))
+                .map_err(failed)?;
+            self.finish(writing)?;
+            return Ok(());
         }
         Ok(())
     }
 
-    /// Whether a home that the store knows is not where it was, and a new one has its sessions.
-    fn has_moved(&self, home: &Row, source: &dyn Source) -> Result<bool, ReadError> {
-        if open::open_source(&home.url).is_ok() {
-            return Ok(false);
+    /// Compares a home that the store knows with one that it does not know by this path.
+    fn resemblance(&self, home: &Row, source: &dyn Source, is_own: bool) -> Result<Resemblance, ReadError> {
+        let mut resemblance = Resemblance {
+            is_same_place: is_same_place(&home.url, &source.url()),
+            is_still_there: open::open_source(&home.url).is_ok(),
+            is_store_elsewhere: self.is_elsewhere()?,
+            is_of_same_owner: home.is_own == is_own,
+            n_known: 0,
+            n_here: 0,
+            n_shared: 0,
+        };
+        if resemblance.is_same_place || (resemblance.is_still_there && !resemblance.is_store_elsewhere) {
+            return Ok(resemblance);
         }
-        let origins = self.origins(home.n)?;
         let here: HashSet<SessionId> =
             source.survey()?.sessions.into_iter().map(|sighting| sighting.session).collect();
-        let known = origins.iter().filter(|(_, origin)| !origin.is_gone);
-        let (mut n_known, mut n_shared) = (0, 0);
-        for (id, _) in known {
-            n_known += 1;
-            n_shared += usize::from(here.contains(id));
+        resemblance.n_here = here.len();
+        for (id, _) in self.origins(home.n)?.iter().filter(|(_, origin)| !origin.is_gone) {
+            resemblance.n_known += 1;
+            resemblance.n_shared += usize::from(here.contains(id));
         }
-        Ok(n_shared > 0 && 2 * n_shared >= here.len().min(n_known))
+        Ok(resemblance)
+    }
+
+    /// Whether the store is not where it was when its homes were last looked at: it was moved, or copied.
+    fn is_elsewhere(&self) -> Result<bool, ReadError> {
+        let noted = self.read(noted_path)?;
+        Ok(noted.is_some_and(|noted| noted != self.shown()))
+    }
+
+    /// Notes where the store is, after it has found its homes.
+    pub(crate) fn note_path(&self) -> Result<(), SyncError> {
+        if self.read(noted_path)?.as_deref() == Some(&self.shown()) {
+            return Ok(());
+        }
+        let failed = |error: rusqlite::Error| self.commit_error(&error);
+        let writing = self.write()?;
+        writing
+            .execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('path', ?1)", [self.shown()])
+            .map_err(failed)?;
+        Ok(self.finish(writing)?)
     }
 
     /// Notes whether a home is the user's own, which decides among equals whose state of a session is shown.
@@ -92,7 +118,7 @@ impl Annals {
             )
             .and_then(|mut select| select.query_map([home], |row| row.get(0))?.collect())
             .map_err(failed)?;
-        let leaders = |session: i64| synced::looks(&writing, session).map(|looks| Leaders::of(&looks));
+        let leaders = |session: i64| origin::looks(&writing, session).map(|looks| Leaders::of(&looks));
         let before: Vec<(i64, Leaders)> = shared
             .into_iter()
             .map(|session| Ok((session, leaders(session)?)))
@@ -102,7 +128,7 @@ impl Annals {
         for (session, before) in before {
             let after = leaders(session).map_err(failed)?;
             if after != before {
-                synced::settle(&writing, self.now(), session, after, None).map_err(failed)?;
+                held::settle(&writing, self.now(), session, None).map_err(failed)?;
             }
         }
         self.finish(writing)?;
@@ -115,10 +141,28 @@ impl Annals {
         Ok(own.map(|home| home.url).collect())
     }
 
+    /// The urls of the homes that had a session when they were last looked at.
+    pub fn holders(&self, session: &SessionId) -> Result<Vec<String>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT h.url FROM document d JOIN origin o ON o.session = d.n JOIN home h ON h.n = o.home \
+                 WHERE d.owner = 0 AND d.kind = ?1 AND d.id = ?2 AND o.gone IS NULL ORDER BY h.n",
+            )?;
+            statement.query_map((Kind::Session.number(), session.as_str()), |row| row.get(0))?.collect()
+        })
+    }
+
     /// The urls of all homes that were ever followed.
     pub fn followed(&self) -> Result<Vec<String>, ReadError> {
         Ok(self.read(rows)?.into_iter().map(|home| home.url).collect())
     }
+}
+
+fn noted_path(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    connection
+        .prepare_cached("SELECT value FROM meta WHERE name = 'path'")?
+        .query_row([], |row| row.get(0))
+        .optional()
 }
 
 fn rows(connection: &Connection) -> rusqlite::Result<Vec<Row>> {

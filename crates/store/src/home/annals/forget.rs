@@ -192,7 +192,8 @@ fn remove_documents(
     for n in &documents {
         forgotten.n_states +=
             connection.prepare_cached("DELETE FROM past WHERE document = ?1")?.execute([n])?;
-        connection.prepare_cached("DELETE FROM source WHERE document = ?1")?.execute([n])?;
+        connection.prepare_cached("DELETE FROM held WHERE document = ?1")?.execute([n])?;
+        connection.prepare_cached("DELETE FROM operation_change WHERE document = ?1")?.execute([n])?;
         connection.prepare_cached("DELETE FROM document WHERE n = ?1")?.execute([n])?;
     }
     for sql in [

@@ -1,18 +1,24 @@
 //! The tables of operations: what was asked for, and what each commit to a home changed.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use annals_core::id::{Millis, SessionId};
-use annals_core::{ContentHash, Document, Key};
+use annals_core::{ContentHash, Key};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::Annals;
 use super::codec::{self, Hash};
-use super::read::placed;
-use crate::home::pieces::Piece;
+use super::held::{self, LocalChange, Standing};
+use super::kind::Kind;
+use super::read::{number_of, placed};
+use super::revise::{Revising, state_at};
+use super::{Annals, derived};
+use crate::home::pieces::{FILES, Piece};
 use crate::home::{CommitError, ReadError};
+use crate::ops::plan::Plan;
 use crate::ops::{Operation, OperationQuery, Request, State};
 use crate::{platform, sqlite};
 
@@ -43,6 +49,31 @@ pub(crate) struct Step {
     pub(crate) place: String,
 }
 
+/// A home is at another place now: what operations changed there is to be put back there.
+pub(super) fn follow_home(
+    connection: &Connection,
+    from: &str,
+    to: &str,
+    is_database: bool,
+) -> rusqlite::Result<()> {
+    connection.execute("UPDATE operation_step SET place = ?2 WHERE place = ?1", (from, to))?;
+    // Files that were made beside the home have moved with it.
+    let directory = |url: &str| match is_database {
+        true => Path::new(url).parent().map(|parent| parent.display().to_string()),
+        false => Some(url.to_owned()),
+    };
+    let (Some(from), Some(to)) = (directory(from), directory(to)) else { return Ok(()) };
+    let within = format!("{from}/");
+    connection
+        .execute(
+            "UPDATE operation_piece SET place = ?3 || substr(place, length(?2)) WHERE substr(place, 1, length(?2)) = ?2 \
+             AND EXISTS (SELECT 1 FROM operation_step s WHERE s.operation = operation_piece.operation \
+             AND s.n = operation_piece.step AND s.place = ?1)",
+            (FILES, &within, &to),
+        )
+        .map(drop)
+}
+
 impl Annals {
     /// Waits until no other operation runs on this store, in whatever process.
     pub(crate) fn operation_lock(&self) -> io::Result<File> {
@@ -70,6 +101,7 @@ impl Annals {
         &self,
         operation: Option<i64>,
         request: &Request,
+        plan: &Plan,
         home: &str,
         pieces: &[Piece],
     ) -> Result<i64, CommitError> {
@@ -80,7 +112,7 @@ impl Annals {
         let noted = (|| {
             let operation = match operation {
                 Some(operation) => operation,
-                None => insert(&writing, self.now(), request, State::Underway)?,
+                None => insert(&writing, self.now(), request, plan, State::Underway)?,
             };
             let step: i64 = writing.query_row(
                 "SELECT coalesce(max(n), 0) + 1 FROM operation_step WHERE operation = ?1",
@@ -120,10 +152,10 @@ impl Annals {
     }
 
     /// Records an operation that changed the store alone.
-    pub(crate) fn begin_operation(&self, request: &Request) -> Result<i64, CommitError> {
+    pub(crate) fn begin_operation(&self, request: &Request, plan: &Plan) -> Result<i64, CommitError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
-        let operation = insert(&writing, self.now(), request, State::Underway).map_err(failed)?;
+        let operation = insert(&writing, self.now(), request, plan, State::Underway).map_err(failed)?;
         self.finish(writing)?;
         Ok(operation)
     }
@@ -132,7 +164,8 @@ impl Annals {
     pub fn note_forget(&self, request: &Request) -> Result<i64, CommitError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
-        let operation = insert(&writing, self.now(), request, State::Done).map_err(failed)?;
+        let operation =
+            insert(&writing, self.now(), request, &Plan::default(), State::Done).map_err(failed)?;
         self.finish(writing)?;
         Ok(operation)
     }
@@ -160,7 +193,7 @@ impl Annals {
                 })?,
             };
             let undoes: Option<i64> = writing.query_row(
-                "UPDATE operation SET state = ?2 WHERE n = ?1 RETURNING undoes",
+                "UPDATE operation SET state = ?2, plan = NULL WHERE n = ?1 RETURNING undoes",
                 (operation, state as i64),
                 |row| row.get(0),
             )?;
@@ -249,42 +282,130 @@ impl Annals {
         })
     }
 
-    /// The revisions of an operation that changed the store alone, the latest first.
-    pub(crate) fn own_revisions(&self, operation: i64) -> Result<Vec<i64>, ReadError> {
+    /// What an operation that was cut short was going to do.
+    pub(crate) fn plan(&self, operation: i64) -> Result<Plan, ReadError> {
+        let text: Option<String> = self.read(|connection| {
+            connection
+                .prepare_cached("SELECT plan FROM operation WHERE n = ?1")?
+                .query_row([operation], |row| row.get(0))
+        })?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+    }
+
+    /// What an operation changed in the store alone, document by document, the last first.
+    pub(crate) fn noted_changes(&self, operation: i64) -> Result<Vec<NotedChange>, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT n FROM revision WHERE operation = ?1 AND home IS NULL ORDER BY n DESC",
+                "SELECT document, before, after FROM operation_change WHERE operation = ?1 ORDER BY document DESC",
             )?;
-            statement.query_map([operation], |row| row.get(0))?.collect()
+            let mut rows = statement.query([operation])?;
+            let mut changes = Vec::new();
+            while let Some(row) = rows.next()? {
+                let Some(at) = placed(connection, row.get(0)?)? else { continue };
+                let change = |column: usize| -> rusqlite::Result<Option<LocalChange>> {
+                    let text: Option<String> = row.get(column)?;
+                    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+                };
+                let before = change(1)?;
+                let is_kept = match &before {
+                    Some(before) => before.is_kept(connection, row.get(0)?)?,
+                    None => true,
+                };
+                changes.push(NotedChange { key: at.key, before, after: change(2)?, is_kept });
+            }
+            Ok(changes)
         })
+    }
+
+    /// The sessions that the store knows only since an operation, and that no home has any more.
+    pub(crate) fn brought(&self, operation: i64) -> Result<Vec<SessionId>, ReadError> {
+        let ids: Vec<String> = self.read(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT s.session FROM operation_session s JOIN document d ON d.owner = 0 AND d.kind = ?2 AND d.id = s.session \
+                 WHERE s.operation = ?1 \
+                 AND NOT EXISTS (SELECT 1 FROM origin o WHERE o.session = d.n AND o.gone IS NULL) \
+                 AND (SELECT operation FROM revision r WHERE r.n = (SELECT min(n) FROM revision WHERE session = d.n \
+                      OR n IN (SELECT revision FROM touched t WHERE t.session = d.n))) = ?1",
+            )?;
+            statement.query_map((operation, Kind::Session.number()), |row| row.get(0))?.collect()
+        })?;
+        Ok(ids.iter().filter_map(|id| SessionId::parse(id).ok()).collect())
+    }
+
+    /// The change of a document that was made in the store alone, if any.
+    pub(crate) fn local_change(&self, key: &Key) -> Result<Option<LocalChange>, ReadError> {
+        self.read(|connection| match number_of(connection, key)? {
+            Some(n) => match state_at(connection, n)? {
+                Some(document) => LocalChange::of_document(connection, &document),
+                None => Ok(None),
+            },
+            None => Ok(None),
+        })
+    }
+
+    /// Makes changes that were made in the store alone what they were before an operation, as part of another one.
+    pub(crate) fn change_back(
+        &self,
+        operation: i64,
+        reason: &str,
+        changes: &[NotedChange],
+    ) -> Result<(), CommitError> {
+        let failed = |error: rusqlite::Error| self.commit_error(&error);
+        let writing = self.write()?;
+        let changed = (|| {
+            let revising = Revising::new(&writing, self.now(), reason, None)?;
+            let mut revising = revising.of_operation(Some(operation));
+            let mut sessions = BTreeSet::new();
+            for change in changes {
+                let session = revising.session_of(&change.key)?;
+                let standing = Standing::of(&writing, session)?;
+                held::change_back(&mut revising, &standing, &change.key, change.before.as_ref())?;
+                if let Some(document) = revising.state(&change.key)? {
+                    let now = LocalChange::of_document(&writing, &document)?;
+                    note_change(&writing, operation, document.n, change.after.as_ref(), now.as_ref())?;
+                }
+                sessions.insert(session);
+            }
+            revising.finish()?;
+            // What is shown of other documents may depend on whether the session itself was deleted here.
+            for session in sessions.into_iter().filter(|session| *session != 0) {
+                held::settle(&writing, self.now(), session, Some(operation))?;
+            }
+            derived::refresh(&writing)
+        })();
+        changed.map_err(failed)?;
+        self.finish(writing)
     }
 }
 
-impl Annals {
-    /// Changes that had been made in the store alone, and that an operation replaced by what a home says since.
-    pub(crate) fn replaced_changes(&self, operation: i64) -> Result<Vec<(Key, Document)>, ReadError> {
-        self.read(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT p.hash, p.form, p.size, p.data, p.document, p.since, p.project \
-                 FROM revision r, json_each(r.documents) c JOIN past p ON p.document = c.value \
-                 WHERE r.operation = ?1 AND r.home NOTNULL AND p.home IS NULL AND p.hash NOTNULL \
-                 AND p.since = (SELECT max(q.since) FROM past q WHERE q.document = c.value AND q.since < r.n)",
-            )?;
-            let mut rows = statement.query([operation])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                let (n, since, project): (i64, i64, Option<String>) = (row.get(4)?, row.get(5)?, row.get(6)?);
-                let hash = row.get_ref(0)?.as_bytes_or_null()?.and_then(Hash::read);
-                let Some(hash) = hash.map(|hash| hash.bound(n, since, project.as_deref())) else { continue };
-                let (form, size): (i64, i64) = (row.get(1)?, row.get::<_, Option<i64>>(2)?.unwrap_or(0));
-                let data = row.get_ref(3)?.as_bytes_or_null()?.unwrap_or_default();
-                let text = codec::unpack(form, size, data, hash).ok();
-                let document = text.and_then(|text| Document::parse(text).ok());
-                found.extend(document.zip(placed(connection, n)?).map(|(document, at)| (at.key, document)));
-            }
-            Ok(found)
-        })
-    }
+/// What an operation did to a document in the store alone.
+#[derive(Debug, Clone)]
+pub(crate) struct NotedChange {
+    pub(crate) key: Key,
+    /// The change that had been made in the store before, if any.
+    pub(crate) before: Option<LocalChange>,
+    /// The same after it.
+    pub(crate) after: Option<LocalChange>,
+    /// Whether what was there before is still in the store.
+    pub(crate) is_kept: bool,
+}
+
+/// Notes what an operation did to a document in the store alone.
+pub(super) fn note_change(
+    connection: &Connection,
+    operation: i64,
+    document: i64,
+    before: Option<&LocalChange>,
+    after: Option<&LocalChange>,
+) -> rusqlite::Result<()> {
+    let text = |change: Option<&LocalChange>| change.and_then(|change| serde_json::to_string(change).ok());
+    connection
+        .prepare_cached(
+            "INSERT INTO operation_change (operation, document, before, after) VALUES (?1, ?2, ?3, ?4) \
+             ON CONFLICT DO UPDATE SET after = ?4",
+        )?
+        .execute((operation, document, text(before), text(after)))
+        .map(drop)
 }
 
 const COLUMNS: &str = "n, time, kind, words, user, host, pid, state, undoes, undone_by";
@@ -352,9 +473,16 @@ fn noted_piece(row: &Row<'_>) -> rusqlite::Result<NotedPiece> {
     })
 }
 
-fn insert(connection: &Connection, now: Millis, request: &Request, state: State) -> rusqlite::Result<i64> {
+fn insert(
+    connection: &Connection,
+    now: Millis,
+    request: &Request,
+    plan: &Plan,
+    state: State,
+) -> rusqlite::Result<i64> {
     connection.execute(
-        "INSERT INTO operation (time, kind, words, user, host, pid, state, undoes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO operation (time, kind, words, user, host, pid, state, undoes, plan) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         (
             now,
             request.kind.name(),
@@ -364,6 +492,9 @@ fn insert(connection: &Connection, now: Millis, request: &Request, state: State)
             request.pid,
             state as i64,
             request.undoes,
+            Some(state)
+                .filter(|state| *state == State::Underway)
+                .and_then(|_| serde_json::to_string(plan).ok()),
         ),
     )?;
     Ok(connection.last_insert_rowid())
@@ -386,7 +517,7 @@ fn note_session(
 pub(super) fn forget(connection: &Connection, session: &SessionId, words: &str) -> rusqlite::Result<()> {
     let id = session.as_str();
     connection.execute(
-        "UPDATE operation SET words = ?2 WHERE n IN (SELECT operation FROM operation_session WHERE session = ?1) \
+        "UPDATE operation SET words = ?2, plan = NULL WHERE n IN (SELECT operation FROM operation_session WHERE session = ?1) \
          OR instr(words, ?1)",
         (id, words),
     )?;

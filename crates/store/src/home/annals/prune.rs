@@ -7,7 +7,8 @@ use annals_core::id::{Millis, SessionId};
 use rusqlite::Connection;
 
 use super::Annals;
-use super::codec;
+use super::codec::{self, Hash};
+use super::held;
 use super::kind::Kind;
 use super::operations;
 use super::read::number;
@@ -109,6 +110,8 @@ struct State {
     begins: Millis,
     is_there: bool,
     is_pruned: bool,
+    /// Whether a home still has it, so that it may have to be shown again.
+    is_held: bool,
     bytes: i64,
 }
 
@@ -191,17 +194,23 @@ fn prune_one(
     older_than: Millis,
     doing: Doing,
 ) -> rusqlite::Result<(usize, u64)> {
+    let held = held::states(connection, n)?;
     let states: Vec<State> = connection
         .prepare_cached(
-            "SELECT p.since, r.time, p.hash IS NOT NULL, p.form IS ?2, coalesce(octet_length(p.data), 0) \
+            "SELECT p.since, r.time, p.hash IS NOT NULL, p.form IS ?2, coalesce(octet_length(p.data), 0), p.hash, p.project \
              FROM past p JOIN revision r ON r.n = p.since WHERE p.document = ?1 ORDER BY r.time, r.n",
         )?
         .query_map((n, codec::PRUNED), |row| {
+            let since = row.get(0)?;
+            let project: Option<String> = row.get(6)?;
+            let hash = row.get_ref(5)?.as_bytes_or_null()?.and_then(Hash::read);
+            let hash = hash.map(|hash| hash.bound(n, since, project.as_deref()));
             Ok(State {
-                since: row.get(0)?,
+                since,
                 begins: row.get(1)?,
                 is_there: row.get(2)?,
                 is_pruned: row.get(3)?,
+                is_held: hash.is_some_and(|hash| held.contains(&hash)),
                 bytes: row.get(4)?,
             })
         })?
@@ -220,6 +229,10 @@ fn prune_one(
         let ends = states.get(place + 1).map(|next| next.begins).or(latest);
         if ends.is_none_or(|ends| ends >= older_than) {
             break;
+        }
+        if state.is_held {
+            follows_another = true;
+            continue;
         }
         if state.is_there {
             n_states += usize::from(!state.is_pruned);

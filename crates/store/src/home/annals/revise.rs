@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
 use annals_core::{Document, Key, stream};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::clock;
 use super::codec::{self, Hash};
 use super::facts::{Facts, Prepared};
+use super::held;
 use super::kind::Kind;
 use super::read::{latest, number};
-use super::synced::unsay;
 use crate::summary::SessionState;
 
 /// A revision that is being made.
@@ -58,11 +58,11 @@ struct MessageSlot {
 }
 
 /// A document's latest state.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct State {
     pub(crate) n: i64,
     era: i64,
-    project: Option<String>,
+    pub(super) project: Option<String>,
     pub(crate) since: i64,
     pub(crate) home: Option<i64>,
     pub(crate) hash: Option<Hash>,
@@ -142,6 +142,29 @@ impl<'c> Revising<'c> {
         Revising { operation, ..self }
     }
 
+    /// The transaction that it is made in.
+    pub(super) fn connection(&self) -> &'c Connection {
+        self.connection
+    }
+
+    /// When the revision is made.
+    pub(super) fn time(&self) -> Millis {
+        self.time
+    }
+
+    /// Says which home gives what is put and deleted from now on; none if it is changed in the store.
+    pub(super) fn give(&mut self, home: Option<i64>) {
+        self.home = home;
+    }
+
+    /// Notes that a home gives what is shown of a document.
+    pub(super) fn hand_over(&self, document: &State, home: i64) -> rusqlite::Result<()> {
+        self.connection
+            .prepare_cached("UPDATE document SET home = ?2 WHERE n = ?1")?
+            .execute((document.n, home))
+            .map(drop)
+    }
+
     /// The number of the revision.
     pub(crate) fn number(&mut self) -> rusqlite::Result<i64> {
         if let Some(number) = self.number {
@@ -166,6 +189,27 @@ impl<'c> Revising<'c> {
             Some((owner, id)) => state(self.connection, owner.n, Kind::of(key), &id),
             None => Ok(None),
         }
+    }
+
+    /// Whether nothing can be known of a document, because what it belongs to was stored just now.
+    pub(crate) fn is_unheard_of(&self, key: &Key) -> bool {
+        let is_new = |session: &SessionId| self.sessions.get(session).is_some_and(|slot| slot.is_new);
+        match key {
+            Key::Project(_) | Key::Session(..) => false,
+            Key::Part(session, message, _) => {
+                is_new(session)
+                    && self
+                        .message
+                        .as_ref()
+                        .is_some_and(|(_, known, slot)| known == message && slot.slot.is_new)
+            }
+            key => key.session().is_some_and(is_new),
+        }
+    }
+
+    /// Whether nothing was known of a session before this revision.
+    pub(crate) fn is_new_session(&self, session: &SessionId) -> bool {
+        self.sessions.get(session).is_some_and(|slot| slot.is_new)
     }
 
     /// Stores a document. `document` is what `prepared` was made of; without it, nothing is taken for a step of a stream.
@@ -228,14 +272,13 @@ impl<'c> Revising<'c> {
             }
             None => false,
         };
-        let is_step = is_step && known.home == self.home && !self.is_held_elsewhere(&known)?;
+        let is_step = is_step && known.home == self.home && !held::is_held(self.connection, &known)?;
         let number = self.number()?;
         // A placeholder is no state, so there is nothing to keep of it.
         let is_kept = !is_step && known.since != 0;
         if is_kept {
             self.keep_past(&known)?;
         }
-        self.note_source(&known)?;
         let since = if is_step { known.since } else { number };
         let era = if known.since == 0 { self.era(key, prepared) } else { known.era };
         self.connection
@@ -280,7 +323,6 @@ impl<'c> Revising<'c> {
             return Ok(false);
         }
         let number = self.number()?;
-        self.note_source(&known)?;
         self.keep_past(&known)?;
         self.connection
             .prepare_cached(
@@ -421,7 +463,7 @@ impl<'c> Revising<'c> {
         self.touched.entry(session).or_default()
     }
 
-    fn session_of(&mut self, key: &Key) -> rusqlite::Result<i64> {
+    pub(crate) fn session_of(&mut self, key: &Key) -> rusqlite::Result<i64> {
         match key.session() {
             Some(session) => self.session(&session.clone()),
             None => Ok(0),
@@ -573,28 +615,6 @@ impl<'c> Revising<'c> {
         Ok(n)
     }
 
-    /// Notes what a home said of a document when the shown state stops being that home's, and drops the note about the home that
-    /// gives it from now on.
-    fn note_source(&self, known: &State) -> rusqlite::Result<()> {
-        if known.home == self.home {
-            return Ok(());
-        }
-        if let Some(home) = self.home {
-            unsay(self.connection, known.n, home)?;
-        }
-        match known.home.filter(|_| known.is_present) {
-            Some(home) => note_said(self.connection, known.n, home, known.hash, None),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether a home is noted to have this state, so that its text must not be dropped.
-    fn is_held_elsewhere(&self, known: &State) -> rusqlite::Result<bool> {
-        self.connection
-            .prepare_cached("SELECT 1 FROM source WHERE document = ?1 AND (hash = ?2 OR kept = ?2)")?
-            .exists((known.n, known.hash))
-    }
-
     /// Whether the answer with a number is still being written. Of one that is not known, nobody can say so.
     fn is_answering(&mut self, part: &Key, message: i64) -> rusqlite::Result<bool> {
         let session = self.session_of(part)?;
@@ -657,21 +677,6 @@ impl<'c> Revising<'c> {
     }
 }
 
-/// Notes what a home says of a document whose shown state comes from elsewhere. `kept` is the state in the store that says the same in
-/// another form.
-pub(super) fn note_said(
-    connection: &Connection,
-    document: i64,
-    home: i64,
-    hash: Option<Hash>,
-    kept: Option<Hash>,
-) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO source (document, home, hash, kept) VALUES (?1, ?2, ?3, ?4)")?
-        .execute((document, home, hash, kept))
-        .map(drop)
-}
-
 /// The latest state of a document.
 pub(super) fn state(
     connection: &Connection,
@@ -679,24 +684,32 @@ pub(super) fn state(
     kind: Kind,
     id: &str,
 ) -> rusqlite::Result<Option<State>> {
+    let sql = concat!(
+        "SELECT n, era, project, since, home, hash FROM document ",
+        "WHERE owner = ?1 AND kind = ?2 AND id = ?3"
+    );
+    connection.prepare_cached(sql)?.query_row((owner, kind.number(), id), read_state).optional()
+}
+
+/// The latest state of the document with a number.
+pub(super) fn state_at(connection: &Connection, n: i64) -> rusqlite::Result<Option<State>> {
     connection
-        .prepare_cached(
-            "SELECT n, era, project, since, home, hash FROM document \
-             WHERE owner = ?1 AND kind = ?2 AND id = ?3",
-        )?
-        .query_row((owner, kind.number(), id), |row| {
-            let hash = row.get_ref(5)?.as_bytes_or_null()?.and_then(Hash::read);
-            Ok(State {
-                n: row.get(0)?,
-                era: row.get(1)?,
-                project: row.get(2)?,
-                since: row.get(3)?,
-                home: row.get(4)?,
-                hash,
-                is_present: hash.is_some(),
-            })
-        })
+        .prepare_cached("SELECT n, era, project, since, home, hash FROM document WHERE n = ?1")?
+        .query_row([n], read_state)
         .optional()
+}
+
+fn read_state(row: &Row<'_>) -> rusqlite::Result<State> {
+    let hash = row.get_ref(5)?.as_bytes_or_null()?.and_then(Hash::read);
+    Ok(State {
+        n: row.get(0)?,
+        era: row.get(1)?,
+        project: row.get(2)?,
+        since: row.get(3)?,
+        home: row.get(4)?,
+        hash,
+        is_present: hash.is_some(),
+    })
 }
 
 /// The bytes of a document as a column: text where it is text.

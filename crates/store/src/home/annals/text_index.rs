@@ -23,9 +23,9 @@ use tantivy::indexer::LogMergePolicy;
 use tantivy::{Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, Searcher};
 
 use super::Annals;
+use super::finding::ToIndex;
 use super::kind::Kind;
 use super::past::latest_of;
-use super::synced::ToIndex;
 use crate::home::ReadError;
 use crate::search::{Indexed, SearchError};
 use crate::{parallel, platform};

@@ -79,18 +79,28 @@ mod tests {
     use annals_core::id::ProjectId;
     use annals_core::{Document, Key, Transaction};
 
-    use super::super::{Annals, OpenAnnalsError, UPGRADES};
+    use super::super::{Annals, OpenAnnalsError, SCHEMA, UPGRADES};
     use crate::history::{History, LogQuery};
     use crate::home::{CommitError, Read, Write};
 
-    /// Two versions that do not exist. The second is one that this version of annals cannot read.
-    const STEPS: [&str; 5] = [
-        UPGRADES[0],
-        UPGRADES[1],
-        UPGRADES[2],
-        "ALTER TABLE home ADD COLUMN colour TEXT; UPDATE revision SET reason = reason || ', upgraded'",
-        "CREATE TABLE flavour (n INTEGER PRIMARY KEY) STRICT; UPDATE meta SET value = 6 WHERE name = 'reader'",
-    ];
+    /// All versions, with two that do not exist. The last is one that this version of annals cannot read.
+    fn steps() -> Vec<&'static str> {
+        let next =
+            "ALTER TABLE home ADD COLUMN colour TEXT; UPDATE revision SET reason = reason || ', upgraded'";
+        let last = "CREATE TABLE flavour (n INTEGER PRIMARY KEY) STRICT; UPDATE meta SET value = value + 2 WHERE name = 'reader'";
+        [UPGRADES, &[next, last]].concat()
+    }
+
+    /// All versions, with one more.
+    fn next() -> Vec<&'static str> {
+        steps()[..UPGRADES.len() + 1].to_vec()
+    }
+
+    /// The name of the backup that is made before a store becomes this many versions newer than it can be.
+    fn backup(n_newer: i64) -> String {
+        format!("annals.db.before-schema-{}", SCHEMA + n_newer)
+    }
+
     const STORE: &str = "ANNALS_TEST_UPGRADE_STORE";
 
     fn store() -> (tempfile::TempDir, PathBuf) {
@@ -126,18 +136,18 @@ mod tests {
     #[test]
     fn a_store_is_brought_up_to_date_after_a_backup() {
         let (directory, path) = store();
-        let upgraded = Annals::open_with(&path, &STEPS).unwrap();
+        let upgraded = Annals::open_with(&path, &steps()).unwrap();
         assert_eq!(text(&upgraded), "\"a\"");
         let log = upgraded.log(&LogQuery::default()).unwrap();
         assert_eq!(log[0].reason, "say a, upgraded");
         commit(&upgraded, "b").unwrap();
         drop(upgraded);
-        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-6"]);
+        assert_eq!(names(directory.path()), ["annals.db", &backup(2)]);
         // Once is enough.
-        drop(Annals::open_with(&path, &STEPS).unwrap());
+        drop(Annals::open_with(&path, &steps()).unwrap());
         assert_eq!(names(directory.path()).len(), 2);
         // The backup is the store as it was.
-        let before = Annals::open(&directory.path().join("annals.db.before-schema-6")).unwrap();
+        let before = Annals::open(&directory.path().join(backup(2))).unwrap();
         assert_eq!(text(&before), "\"a\"");
         assert!(before.check(0, &|| {}).unwrap().is_empty());
         #[cfg(unix)]
@@ -181,7 +191,7 @@ mod tests {
         assert_eq!((event.revision.number, event.keys), (1, vec![key()]));
         assert!(store.check(0, &|| {}).unwrap().is_empty());
         commit(&store, "b").unwrap();
-        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-4"]);
+        assert_eq!(names(directory.path()), ["annals.db", &backup(0)]);
     }
 
     /// A store of before schema 4 took an answer that ended with tool calls for the end of a turn.
@@ -218,11 +228,11 @@ mod tests {
     #[test]
     fn a_name_that_is_taken_is_left_alone() {
         let (directory, path) = store();
-        std::fs::write(directory.path().join("annals.db.before-schema-5"), "mine").unwrap();
-        drop(Annals::open_with(&path, &STEPS[..4]).unwrap());
+        std::fs::write(directory.path().join(backup(1)), "mine").unwrap();
+        drop(Annals::open_with(&path, &next()).unwrap());
         let names = names(directory.path());
-        assert_eq!(names, ["annals.db", "annals.db.before-schema-5", "annals.db.before-schema-5-2"]);
-        assert_eq!(std::fs::read(directory.path().join("annals.db.before-schema-5")).unwrap(), b"mine");
+        assert_eq!(names, ["annals.db", &backup(1), &format!("{}-2", backup(1))]);
+        assert_eq!(std::fs::read(directory.path().join(backup(1))).unwrap(), b"mine");
     }
 
     #[test]
@@ -230,7 +240,7 @@ mod tests {
         let (directory, path) = store();
         let error = Annals::open_with(
             &path,
-            &[STEPS[0], STEPS[1], STEPS[2], STEPS[3], "CREATE TABLE x (y); INSERT INTO nowhere VALUES (1)"],
+            &[&next()[..], &["CREATE TABLE x (y); INSERT INTO nowhere VALUES (1)"]].concat(),
         )
         .unwrap_err();
         assert!(error.to_string().contains("are as they were: no such table: nowhere"), "{error}");
@@ -241,13 +251,13 @@ mod tests {
         commit(&store, "b").unwrap();
         drop(store);
         // One that works later does so from the beginning.
-        assert_eq!(text(&Annals::open_with(&path, &STEPS).unwrap()), "\"b\"");
+        assert_eq!(text(&Annals::open_with(&path, &steps()).unwrap()), "\"b\"");
     }
 
     #[test]
     fn an_older_annals_reads_what_it_can_and_writes_nothing() {
         let (_directory, path) = store();
-        drop(Annals::open_with(&path, &STEPS[..4]).unwrap());
+        drop(Annals::open_with(&path, &next()).unwrap());
         let store = Annals::open(&path).unwrap();
         assert!(store.is_read_only());
         assert_eq!(text(&store), "\"a\"");
@@ -256,9 +266,9 @@ mod tests {
         let error = store.prune(i64::MAX, None, false).unwrap_err();
         assert!(matches!(error, CommitError::Unsupported(_)), "{error}");
         drop(store);
-        drop(Annals::open_with(&path, &STEPS).unwrap());
+        drop(Annals::open_with(&path, &steps()).unwrap());
         let error = Annals::open(&path).unwrap_err();
-        assert!(matches!(error, OpenAnnalsError::Newer { found: 6, known: 4, .. }), "{error}");
+        assert!(matches!(error, OpenAnnalsError::Newer { known: SCHEMA, .. }), "{error}");
         let error = Annals::open_or_create(&path).unwrap_err();
         assert!(matches!(error, OpenAnnalsError::Newer { .. }), "{error}");
     }
@@ -278,7 +288,7 @@ mod tests {
     #[test]
     fn upgrader_among_others() {
         let Ok(path) = std::env::var(STORE) else { return };
-        let store = Annals::open_with(Path::new(&path), &STEPS).unwrap();
+        let store = Annals::open_with(Path::new(&path), &steps()).unwrap();
         commit(&store, &format!("by {}", std::process::id())).unwrap();
     }
 
@@ -298,8 +308,8 @@ mod tests {
         for mut upgrader in upgraders {
             assert!(upgrader.wait().unwrap().success());
         }
-        assert_eq!(names(directory.path()), ["annals.db", "annals.db.before-schema-6"]);
-        let store = Annals::open_with(&path, &STEPS).unwrap();
+        assert_eq!(names(directory.path()), ["annals.db", &backup(2)]);
+        let store = Annals::open_with(&path, &steps()).unwrap();
         assert_eq!(store.head().unwrap(), 7);
         assert!(store.check(0, &|| {}).unwrap().is_empty());
     }

@@ -73,6 +73,14 @@ fn is_derived(path: &str) -> bool {
     ["path", "agent", "model", "cost", "tokens"].contains(&first)
 }
 
+/// Makes a transaction void whose log could not be synced. It is in the log as if it were committed, and who opens the database next would take
+/// it for that; so another one, which changes nothing, is written over it.
+fn overwrite_log(connection: &Connection) -> rusqlite::Result<()> {
+    // Writes the first page, whatever it says.
+    let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    connection.execute_batch(&format!("BEGIN IMMEDIATE; PRAGMA user_version = {version}; COMMIT"))
+}
+
 /// Puts go down the hierarchy, then deletions go up it: no row may refer to one that is not there.
 fn order_of(change: &Change) -> (bool, i8) {
     let level = match change.key {
@@ -91,15 +99,8 @@ fn order_of(change: &Change) -> (bool, i8) {
 impl OpencodeDb {
     /// Finishes a transaction that has begun.
     fn commit_on(&self, connection: &Connection, changes: &[Change]) -> Result<Receipt, CommitError> {
-        let applied = self.apply_noted(connection, changes).and_then(|receipt| {
-            connection.execute_batch("COMMIT").map_err(|error| self.failed(&error))?;
-            Ok(receipt)
-        });
-        if applied.is_err() && !connection.is_autocommit() {
-            // What fails here failed for good before: closing the connection rolls back as well.
-            let _ = connection.execute_batch("ROLLBACK");
-        }
-        let receipt = applied?;
+        let applied = self.apply_noted(connection, changes);
+        let receipt = self.end(connection, applied)?;
         for change in changes {
             if let Change { key: Key::Diff(session), document: None, .. } = change
                 && let Some(path) = self.diff_path(session)
@@ -109,6 +110,32 @@ impl OpencodeDb {
             }
         }
         Ok(receipt)
+    }
+
+    /// Commits what was applied, or rolls it back.
+    pub(super) fn end<T>(
+        &self,
+        connection: &Connection,
+        applied: Result<T, CommitError>,
+    ) -> Result<T, CommitError> {
+        let committed = applied.and_then(|done| match connection.execute_batch("COMMIT") {
+            Ok(()) => Ok(done),
+            Err(error) => Err(self.failed(&error)),
+        });
+        let Err(error) = committed else { return committed };
+        if !connection.is_autocommit() {
+            // What fails here failed for good before: closing the connection rolls back as well.
+            let _ = connection.execute_batch("ROLLBACK");
+        }
+        match error {
+            CommitError::Failed { path, source } if source.kind() != io::ErrorKind::StorageFull => {
+                match overwrite_log(connection) {
+                    Ok(()) => Err(CommitError::Failed { path, source }),
+                    Err(_) => Err(CommitError::Uncertain { path, source }),
+                }
+            }
+            error => Err(error),
+        }
     }
 
     /// Makes changes. When all of them are made and none is committed, they are noted.

@@ -62,7 +62,7 @@ pub(super) struct Staged {
 /// Writes files beside their places, and syncs them.
 pub(super) fn stage(files: &[DiffFile<'_>]) -> Result<Vec<Staged>, (PathBuf, io::Error)> {
     let Some(directory) = files.first().and_then(|file| file.path.parent()) else { return Ok(Vec::new()) };
-    fs::create_dir_all(directory).map_err(|error| (directory.to_owned(), error))?;
+    platform::create_private_directory(directory).map_err(|error| (directory.to_owned(), error))?;
     let stage_one = |file: &DiffFile<'_>| {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".annals-");

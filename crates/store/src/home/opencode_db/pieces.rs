@@ -496,15 +496,7 @@ impl Undo for OpencodeDb {
         }
         self.connections.write(
             |error| self.failed(&error),
-            |connection| {
-                let done = self
-                    .exchange_on(connection, pieces)
-                    .and_then(|()| connection.execute_batch("COMMIT").map_err(|error| self.failed(&error)));
-                if done.is_err() && !connection.is_autocommit() {
-                    let _ = connection.execute_batch("ROLLBACK");
-                }
-                done
-            },
+            |connection| self.end(connection, self.exchange_on(connection, pieces)),
         )
     }
 

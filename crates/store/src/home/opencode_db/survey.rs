@@ -1,11 +1,9 @@
 //! What has changed, told by counters of the database.
 //!
 //! Since 1.16 every change of a session is an event, and the number of its last event is kept. Before that, and for what
-//! others write, there are the time of the session's row and how many messages and parts it has; all of that is in
-//! indexes. When a directory turns out to be another project than it was, and with `opencode import`, only the project and
-//! the directory in the row change; so they are evidence as well. What shows in none of these is a message or part that is
-//! rewritten in place, which happens while an answer is written and for moments after it; and, before 1.16, when a part is
-//! edited through the HTTP API, long after. That is found by a full sync.
+//! others write, there are the session's row and how many messages and parts it has, which is in indexes. What shows in none of these
+//! is a message or part that is rewritten in place, which happens while an answer is written and for moments after it; and, before 1.16,
+//! when a part is edited through the HTTP API, long after. That is found by a full sync.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -28,17 +26,23 @@ impl Source for OpencodeDb {
         let counted = self.read(|connection| {
             let mut sessions: Vec<Row> = Vec::new();
             for table in self.schema.session_tables() {
-                let has_directory = self.schema.has_column(table, "directory");
-                let directory = if has_directory { "directory" } else { "''" };
-                let mut statement = connection
-                    .prepare_cached(&format!("SELECT id, project_id, time_updated, {directory} FROM {table}"))?;
+                let has = |column: &&str| self.schema.has_column(table, column);
+                let columns: Vec<&str> = EVIDENCE.iter().copied().filter(has).collect();
+                let sql = format!("SELECT id, project_id, time_updated, {} FROM {table}", columns.join(", "));
+                let mut statement = connection.prepare_cached(&sql)?;
                 let mut rows = statement.query([])?;
+                let mut told = Vec::new();
                 while let Some(row) = rows.next()? {
+                    told.clear();
+                    for column in 1..3 + columns.len() {
+                        told.extend_from_slice(text_of(row.get_ref(column)?).as_bytes());
+                        told.push(0);
+                    }
                     sessions.push(Row {
                         id: text_of(row.get_ref(0)?),
                         project: text_of(row.get_ref(1)?),
                         updated: row.get_ref(2)?.as_i64_or_null().ok().flatten().unwrap_or(0),
-                        directory: text_of(row.get_ref(3)?),
+                        evidence: ContentHash::of(&told),
                     });
                 }
             }
@@ -70,13 +74,12 @@ impl Source for OpencodeDb {
             Ok((sessions, counts, projects)) => {
                 let mut survey = Survey { projects, ..Survey::default() };
                 let mut seen = std::collections::HashSet::new();
-                for Row { id, project, updated, directory } in sessions {
+                for Row { id, project, updated, evidence } in sessions {
                     let Ok(session) = SessionId::parse(&id) else { continue };
                     if !seen.insert(session.clone()) {
                         continue;
                     }
-                    let place = ContentHash::of(format!("{project}\0{directory}").as_bytes());
-                    let mut stamp = [&updated.to_le_bytes()[..], &place.as_bytes()[..8]].concat();
+                    let mut stamp = evidence.as_bytes()[..16].to_vec();
                     if let Some(count) = counts.get(&id) {
                         stamp.extend_from_slice(count);
                     }
@@ -132,8 +135,35 @@ struct Row {
     id: String,
     project: String,
     updated: i64,
-    directory: String,
+    /// A hash of what the row says.
+    evidence: ContentHash,
 }
+
+/// The columns of a session's row that are evidence of its state, besides its project and time: all but the differences, which may be long
+/// and never change alone.
+const EVIDENCE: &[&str] = &[
+    "directory",
+    "title",
+    "parent_id",
+    "slug",
+    "version",
+    "share_url",
+    "summary_additions",
+    "summary_deletions",
+    "summary_files",
+    "revert",
+    "permission",
+    "workspace_id",
+    "path",
+    "metadata",
+    "cost",
+    "tokens_input",
+    "tokens_output",
+    "agent",
+    "model",
+    "time_compacting",
+    "time_archived",
+];
 
 /// Adds the numbers of each row to the evidence of its session.
 fn count(connection: &Connection, sql: &str, counts: &mut HashMap<String, Vec<u8>>) -> rusqlite::Result<()> {

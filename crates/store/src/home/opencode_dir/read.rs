@@ -335,10 +335,22 @@ impl OpencodeDir {
                     continue;
                 }
             };
-            let session = parts.iter().find_map(|(_, path)| {
-                let document = tree.view.read(path, Shape::Object).ok()??;
+            let named = |document: &annals_core::Document| {
                 SessionId::parse(&document.root().get("sessionID")?.as_text()?.to_str()).ok()
-            });
+            };
+            let mut session = None;
+            for (_, path) in &parts {
+                match tree.view.read(path, Shape::Object) {
+                    Ok(document) => session = document.as_ref().and_then(named),
+                    Err(reason @ Reason::Refused(_)) => {
+                        orphans.unlisted.push(Quarantined { place: tree.place(path), reason, session: None });
+                    }
+                    Err(_) => {}
+                }
+                if session.is_some() {
+                    break;
+                }
+            }
             let may_have_message = match &session {
                 Some(session) => unlisted.contains(session),
                 None => !unlisted.is_empty(),

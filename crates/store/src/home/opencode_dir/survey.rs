@@ -17,7 +17,7 @@ use super::OpencodeDir;
 use super::files::Shape;
 use super::layout::{Layout, stem};
 use super::read::{self, Located};
-use crate::home::{Quarantined, Read, ReadError, Reason, SessionRecord};
+use crate::home::{Found, Quarantined, Read, ReadError, Reason, SessionRecord};
 use crate::platform::{self, Stamp};
 use crate::query::SessionQuery;
 use crate::sync::source::{Seen, Sighting, Source, Survey};
@@ -193,17 +193,27 @@ impl Source for OpencodeDir {
         Some(Ok(quarantined))
     }
 
-    fn orphans(&self) -> Result<Vec<Stored>, ReadError> {
-        let Some(tree) = self.flat_tree() else { return Ok(Vec::new()) };
-        let mut found = Vec::new();
-        for orphans in self.orphan_parts().found {
+    fn orphans(&self) -> Result<Found<Vec<Stored>>, ReadError> {
+        let Some(tree) = self.flat_tree() else { return Ok(Found::default()) };
+        let orphans = self.orphan_parts();
+        let mut found = Found { value: Vec::new(), quarantined: orphans.unlisted };
+        for orphans in orphans.found {
             let Some(session) = orphans.session else { continue };
             let listed = read::documents(&tree, &tree.layout.parts(&session, &orphans.message));
-            for (name, path) in listed.unwrap_or_default() {
+            let listed = listed.unwrap_or_else(|problem| {
+                found.quarantined.push(problem.of(&session));
+                Vec::new()
+            });
+            for (name, path) in listed {
                 let Ok(part) = PartId::parse(&name) else { continue };
                 let key = Key::Part(session.clone(), orphans.message.clone(), part);
-                if let Ok(Some(stored)) = read::read_document(&tree, &path, Shape::Object, key) {
-                    found.push(stored);
+                match read::read_document(&tree, &path, Shape::Object, key) {
+                    Ok(stored) => found.value.extend(stored),
+                    // Only what may be readable next time is worth another try; `check` finds what is damaged.
+                    Err(problem) if matches!(problem.reason, Reason::Refused(_)) => {
+                        found.quarantined.push(problem);
+                    }
+                    Err(_) => {}
                 }
             }
         }

@@ -1,0 +1,138 @@
+//! What a look has found to be otherwise than the store has it, and how that gets into the store.
+
+use annals_core::id::Millis;
+use annals_core::{Document, Key};
+
+use super::codec::Hash;
+use super::facts::Prepared;
+use super::held::{self, Has, Standing};
+use super::kind::Kind;
+use super::revise::{Put, Revising};
+use super::text_index::entry::Entry;
+
+/// Something that a home has otherwise than it had at the last look.
+#[derive(Debug)]
+pub(crate) enum Finding {
+    /// The home has this document; with what the text index is to know of it. The document itself is left out where the store has nothing
+    /// of it yet: many of them wait to be stored.
+    Has(Key, Option<Document>, Box<Prepared>, Text),
+    /// The home has a document that says the same as a state in the store.
+    Same(Key, Hash, Hash),
+    /// The home does not have the document any more.
+    Lacks(Key),
+}
+
+impl Finding {
+    /// Whether a document was found otherwise than the store has it.
+    pub(crate) fn is_import(&self) -> bool {
+        matches!(self, Finding::Has(..))
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        match self {
+            Finding::Has(key, ..) | Finding::Same(key, ..) | Finding::Lacks(key) => key,
+        }
+    }
+}
+
+/// What the text index is to know of what was committed.
+#[derive(Debug)]
+pub(crate) struct ToIndex {
+    pub(crate) n: i64,
+    pub(crate) session: i64,
+    /// Nothing where there is nothing to be found in it.
+    pub(crate) text: Option<Box<Entry>>,
+}
+
+/// What the text index is to know of a document.
+#[derive(Debug)]
+pub(crate) enum Text {
+    /// That is found out later.
+    Unknown,
+    Known(Option<Box<Entry>>),
+}
+
+/// The look whose findings are applied.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    pub(crate) home: i64,
+    /// When the session was used in this home before what the look found.
+    pub(crate) used_before: Millis,
+    /// The standing of the session after the look.
+    pub(crate) standing: Standing,
+}
+
+/// Takes over what a look found. `to_index` is none as soon as something was changed of which the text index is to find out by itself.
+/// True if documents were changed.
+pub(crate) fn apply(
+    revising: &mut Revising<'_>,
+    look: &Applied,
+    finding: Finding,
+    to_index: &mut Option<Vec<ToIndex>>,
+) -> rusqlite::Result<bool> {
+    let home = look.home;
+    revising.give(Some(home));
+    let has = match &finding {
+        Finding::Has(key, document, prepared, _) => {
+            if let Some(put) = put_plainly(revising, look, key, prepared, document.as_ref())? {
+                return match put {
+                    Put::Written(n) => index(revising, n, finding, to_index).map(|()| true),
+                    Put::Unchanged => Ok(false),
+                };
+            }
+            Has::Document(prepared, document.as_ref())
+        }
+        Finding::Same(_, bytes, state) => Has::Same { bytes: *bytes, state: *state },
+        Finding::Lacks(_) => Has::Nothing,
+    };
+    let is_changed = held::note(revising, &look.standing, home, finding.key(), &has, look.used_before)?;
+    if is_changed {
+        *to_index = None;
+    }
+    Ok(is_changed)
+}
+
+/// Stores a document that nobody but this home has anything to say about. None if that is not so.
+fn put_plainly(
+    revising: &mut Revising<'_>,
+    look: &Applied,
+    key: &Key,
+    prepared: &Prepared,
+    document: Option<&Document>,
+) -> rusqlite::Result<Option<Put>> {
+    if !look.standing.is_alone() {
+        return Ok(None);
+    }
+    if revising.is_unheard_of(key) {
+        return revising.put(key, prepared, document).map(Some);
+    }
+    let known = revising.state(key)?;
+    if let Some(known) = &known
+        && known.since != 0
+        && !(known.home == Some(look.home) && held::is_plain(revising.connection(), known)?)
+    {
+        return Ok(None);
+    }
+    match document {
+        Some(document) => revising.put_over(known, key, prepared, document).map(Some),
+        None => revising.put(key, prepared, None).map(Some),
+    }
+}
+
+/// Notes what the text index is to know of a document that was just stored.
+fn index(
+    revising: &mut Revising<'_>,
+    n: i64,
+    finding: Finding,
+    to_index: &mut Option<Vec<ToIndex>>,
+) -> rusqlite::Result<()> {
+    let Finding::Has(key, _, _, text) = finding else { return Ok(()) };
+    match (text, key.session(), &mut *to_index) {
+        _ if !Kind::of(&key).has_text() => {}
+        (Text::Known(text), Some(session), Some(to_index)) => {
+            to_index.push(ToIndex { n, session: revising.session(session)?, text });
+        }
+        _ => *to_index = None,
+    }
+    Ok(())
+}

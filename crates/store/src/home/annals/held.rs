@@ -1,0 +1,624 @@
+//! What homes have of documents, and what is shown of that.
+//!
+//! The row of a document has its shown state and names the home that gave it, or none if it was changed in the store. What other homes have
+//! is in the table `held`. Most sessions are in one home and were never changed here: they have no rows in it.
+
+use std::collections::BTreeMap;
+
+use annals_core::id::Millis;
+use annals_core::json::same_value;
+use annals_core::{Document, Key};
+use rusqlite::{Connection, OptionalExtension, Row};
+use serde::{Deserialize, Serialize};
+
+use super::codec::{self, Hash};
+use super::comparing::InHome;
+use super::facts::Prepared;
+use super::origin;
+use super::read::{documents_of, latest};
+use super::revise::{Put, Revising, State, state_at};
+use crate::sync::compare::{self, Base, Held, Known, Look, Shown, Sort};
+
+/// The number of the store itself among the homes.
+const STORE: i64 = 0;
+
+/// What a home has of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    home: i64,
+    /// The hash of what the home has.
+    bytes: Option<Hash>,
+    /// The hash of the state in the store that says the same.
+    state: Option<Hash>,
+    /// What a session is filed under.
+    project: Option<String>,
+    base: Base,
+}
+
+impl Entry {
+    fn absent(home: i64) -> Entry {
+        Entry { home, bytes: None, state: None, project: None, base: Base::State(None) }
+    }
+}
+
+/// What a look found of a document.
+#[derive(Debug)]
+pub(super) enum Has<'f> {
+    /// The home has this. The document itself is there if it may be a step of something that is being written.
+    Document(&'f Prepared, Option<&'f Document>),
+    /// The home has something with this hash, which says the same as a state in the store.
+    Same { bytes: Hash, state: Hash },
+    /// The home does not have it.
+    Nothing,
+}
+
+/// What decides which states of a session are shown.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing {
+    looks: Vec<Look>,
+    /// Whether the session was deleted in the store, and no home has said anything new about it since.
+    is_deleted: bool,
+}
+
+impl Standing {
+    /// The standing of a session that only one home has, and that was never changed here.
+    pub(crate) fn alone(look: Look) -> Standing {
+        Standing { looks: vec![look], is_deleted: false }
+    }
+
+    /// The same session after a look.
+    pub(crate) fn after(
+        &self,
+        connection: &Connection,
+        session: i64,
+        look: &Look,
+    ) -> rusqlite::Result<Standing> {
+        let mut looks = self.looks.clone();
+        looks.retain(|known| known.home != look.home);
+        looks.push(look.clone());
+        Standing::new(connection, session, looks)
+    }
+
+    /// The standing of a session after these looks.
+    pub(crate) fn new(connection: &Connection, session: i64, looks: Vec<Look>) -> rusqlite::Result<Standing> {
+        let mut standing = Standing { looks, is_deleted: false };
+        if has_any(connection)?
+            && let Some(document) = state_at(connection, session)?
+            && document.since != 0
+            && !is_plain(connection, &document)?
+        {
+            let known = known(&entries(connection, &document)?, Sort::Session);
+            standing.is_deleted = known.local == Some(None)
+                && compare::shown(&known, &standing.looks, false) == Shown::Local(None);
+        }
+        Ok(standing)
+    }
+
+    /// The standing of a session as the store knows it.
+    pub(crate) fn of(connection: &Connection, session: i64) -> rusqlite::Result<Standing> {
+        Standing::new(connection, session, origin::looks(connection, session)?)
+    }
+
+    pub(crate) fn looks(&self) -> &[Look] {
+        &self.looks
+    }
+
+    /// The turn of the last look in a home.
+    pub(crate) fn turn(&self, home: i64) -> Option<i64> {
+        self.looks.iter().find(|look| look.home == home).map(|look| look.turn)
+    }
+
+    /// Whether only one home has, or had, the session.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.looks.len() <= 1
+    }
+
+    /// Whether the session was deleted in the store, and no home has said anything new about it since.
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.is_deleted
+    }
+
+    fn is_there(&self, home: i64) -> bool {
+        self.looks.iter().all(|look| look.home != home || look.is_there)
+    }
+
+    fn shown(&self, entries: &[Entry], key: &Key) -> Shown {
+        let is_deleted = self.is_deleted && !matches!(key, Key::Session(..));
+        compare::shown(&known(entries, sort(key)), &self.looks, is_deleted)
+    }
+}
+
+fn sort(key: &Key) -> Sort {
+    match key {
+        Key::Session(..) => Sort::Session,
+        Key::Diff(_) | Key::LegacyShare(_) => Sort::Optional,
+        _ => Sort::Content,
+    }
+}
+
+fn known(entries: &[Entry], sort: Sort) -> Known {
+    let held = entries.iter().filter(|entry| entry.home != STORE);
+    Known {
+        sort,
+        held: held.map(|entry| Held { home: entry.home, state: entry.state, base: entry.base }).collect(),
+        local: entries.iter().find(|entry| entry.home == STORE).map(|entry| entry.state),
+    }
+}
+
+/// Whether one home gave what is shown of a document, and no other has anything to say about it.
+pub(super) fn is_plain(connection: &Connection, document: &State) -> rusqlite::Result<bool> {
+    Ok(document.since == 0
+        || (document.home.is_some()
+            && !connection.prepare_cached("SELECT 1 FROM held WHERE document = ?1")?.exists([document.n])?))
+}
+
+/// Whether anything is noted here at all.
+pub(crate) fn has_any(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.prepare_cached("SELECT 1 FROM held LIMIT 1")?.exists([])
+}
+
+/// Whether any home has, or had, anything to do with a document.
+pub(super) fn is_followed(connection: &Connection, document: &State) -> rusqlite::Result<bool> {
+    Ok(document.home.is_some()
+        || connection.prepare_cached("SELECT 1 FROM held WHERE document = ?1")?.exists([document.n])?)
+}
+
+/// What a home had of a document when it was last looked at.
+pub(super) fn in_home(connection: &Connection, document: &State, home: i64) -> rusqlite::Result<InHome> {
+    let noted = connection
+        .prepare_cached("SELECT bytes, project FROM held WHERE document = ?1 AND home = ?2")?
+        .query_row((document.n, home), |row| Ok(InHome { bytes: hash(row, 0)?, project: row.get(1)? }))
+        .optional()?;
+    Ok(match noted {
+        Some(noted) => noted,
+        None if document.home == Some(home) => InHome::shown(document),
+        None => InHome { bytes: None, project: None },
+    })
+}
+
+/// Whether a home is noted to have a state of a document, so that its text must not be dropped.
+pub(super) fn is_held(connection: &Connection, document: &State) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM held WHERE document = ?1 AND state = ?2")?
+        .exists((document.n, document.hash))
+}
+
+/// The states of a document that homes have, and those that the store itself does not show at the moment.
+pub(super) fn states(connection: &Connection, document: i64) -> rusqlite::Result<Vec<Hash>> {
+    let mut statement =
+        connection.prepare_cached("SELECT state FROM held WHERE document = ?1 AND state NOTNULL")?;
+    let states: Vec<Option<Hash>> =
+        statement.query_map([document], |row| hash(row, 0))?.collect::<rusqlite::Result<_>>()?;
+    Ok(states.into_iter().flatten().collect())
+}
+
+/// Everything that is known of who has a document.
+fn entries(connection: &Connection, document: &State) -> rusqlite::Result<Vec<Entry>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT home, bytes, state, project, base FROM held WHERE document = ?1 ORDER BY home",
+    )?;
+    let mut entries: Vec<Entry> =
+        statement.query_map([document.n], entry)?.collect::<rusqlite::Result<_>>()?;
+    let giver = document.home.unwrap_or(STORE);
+    // Of a document that others only name, nobody has said anything.
+    if document.since != 0 && entries.iter().all(|entry| entry.home != giver) {
+        entries.push(Entry {
+            home: giver,
+            bytes: document.hash,
+            state: document.hash,
+            project: document.project.clone(),
+            base: Base::State(None),
+        });
+    }
+    Ok(entries)
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+    let base = match row.get_ref(4)?.as_bytes_or_null()? {
+        None => Base::State(None),
+        Some(bytes) => Hash::read(bytes).map_or(Base::Gone, |hash| Base::State(Some(hash))),
+    };
+    Ok(Entry { home: row.get(0)?, bytes: hash(row, 1)?, state: hash(row, 2)?, project: row.get(3)?, base })
+}
+
+fn hash(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Hash>> {
+    Ok(row.get_ref(column)?.as_bytes_or_null()?.and_then(Hash::read))
+}
+
+fn write(connection: &Connection, document: i64, entry: &Entry) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare_cached(
+        "INSERT OR REPLACE INTO held (document, home, bytes, state, project, base) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    let (home, project) = (entry.home, &entry.project);
+    let written = match entry.base {
+        Base::State(base) => insert.execute((document, home, entry.bytes, entry.state, project, base)),
+        Base::Gone => insert.execute((document, home, entry.bytes, entry.state, project, Vec::<u8>::new())),
+    };
+    written.map(drop)
+}
+
+fn erase(connection: &Connection, document: i64, home: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("DELETE FROM held WHERE document = ?1 AND home = ?2")?
+        .execute((document, home))
+        .map(drop)
+}
+
+/// A document that is being changed, with what everybody has of it.
+struct Changing<'a, 'c> {
+    connection: &'c Connection,
+    revising: &'a mut Revising<'c>,
+    standing: &'a Standing,
+    key: Key,
+    document: Option<State>,
+    entries: Vec<Entry>,
+}
+
+impl<'a, 'c> Changing<'a, 'c> {
+    fn begin(
+        revising: &'a mut Revising<'c>,
+        standing: &'a Standing,
+        key: Key,
+    ) -> rusqlite::Result<Changing<'a, 'c>> {
+        let connection = revising.connection();
+        let document = revising.state(&key)?;
+        let entries = match &document {
+            Some(document) => entries(connection, document)?,
+            None => Vec::new(),
+        };
+        Ok(Changing { connection, revising, standing, key, document, entries })
+    }
+
+    fn set(&mut self, entry: Entry) {
+        match self.entries.iter_mut().find(|known| known.home == entry.home) {
+            Some(known) => *known = entry,
+            None => self.entries.push(entry),
+        }
+    }
+
+    fn entry(&self, home: i64) -> Entry {
+        self.entries.iter().find(|entry| entry.home == home).cloned().unwrap_or(Entry::absent(home))
+    }
+
+    /// Shows what is to be shown by now, and writes down what everybody has. `found` is a state that is not in the store yet. True if another
+    /// state is shown.
+    fn finish(mut self, found: Option<(&Prepared, Option<&Document>)>) -> rusqlite::Result<bool> {
+        let shown = self.standing.shown(&self.entries, &self.key);
+        if let Some(document) = &self.document
+            && self.is_shown(document, shown)
+        {
+            return self.write(document).map(|()| false);
+        }
+        let is_changed = self.show(shown, found)?;
+        if let Some(document) = self.revising.state(&self.key)? {
+            self.write(&document)?;
+        }
+        Ok(is_changed)
+    }
+
+    /// The home that gives what is shown, and the project that it files a session under.
+    fn giver(&self, shown: Shown) -> (Option<i64>, Option<String>) {
+        match shown {
+            Shown::Home(home, _) => (Some(home), self.entry(home).project),
+            Shown::Local(_) => (None, self.entry(STORE).project),
+            // It comes back from where it came, should the session come back.
+            Shown::Hidden => match &self.document {
+                Some(document) if document.since != 0 => (document.home, None),
+                _ => (self.entries.iter().map(|entry| entry.home).find(|home| *home != STORE), None),
+            },
+            Shown::Nothing => (None, None),
+        }
+    }
+
+    /// Whether the document is as it has to be shown.
+    fn is_shown(&self, document: &State, shown: Shown) -> bool {
+        let state = shown.state();
+        let is_filed_right = || {
+            let (_, project) = self.giver(shown);
+            project.is_none() || document.project == project
+        };
+        document.since != 0 && document.hash == state && (state.is_none() || is_filed_right())
+    }
+
+    fn show(
+        &mut self,
+        shown: Shown,
+        found: Option<(&Prepared, Option<&Document>)>,
+    ) -> rusqlite::Result<bool> {
+        let (giver, project) = self.giver(shown);
+        let state = shown.state();
+        self.revising.give(giver);
+        let Some(state) = state else {
+            return match &self.document {
+                Some(document) if document.is_present => {
+                    let key = filed(&self.key, document.project.as_deref());
+                    self.revising.delete(&key)
+                }
+                _ => self.revising.end_past(&self.key, giver).map(|()| false),
+            };
+        };
+        let key = filed(&self.key, project.as_deref());
+        if let Some((prepared, document)) = found.filter(|(prepared, _)| prepared.packed.hash == state) {
+            return Ok(self.revising.put(&key, prepared, document)? != Put::Unchanged);
+        }
+        let Some(n) = self.document.as_ref().map(|document| document.n) else { return Ok(false) };
+        // A state that was pruned cannot be shown again. What is shown stays until the home is looked at as a whole.
+        let Some((document, converted)) = state_with(self.connection, n, state)? else { return Ok(false) };
+        Ok(self.revising.put(&key, &Prepared::new(&key, &document, converted), None)? != Put::Unchanged)
+    }
+
+    /// Writes down what everybody has, as far as the document's own row does not tell.
+    fn write(&self, document: &State) -> rusqlite::Result<()> {
+        let giver = document.home.unwrap_or(STORE);
+        let is_local = self.entries.iter().any(|entry| entry.home == STORE);
+        for entry in &self.entries {
+            let is_told = match entry.home == giver {
+                true => {
+                    entry.bytes == document.hash
+                        && entry.state == document.hash
+                        && (document.hash.is_none() || entry.project == document.project)
+                }
+                false => entry.bytes.is_none() && entry.home != STORE,
+            };
+            match is_told && (!is_local || entry.home == STORE || entry.base == Base::State(None)) {
+                true => erase(self.connection, document.n, entry.home)?,
+                false => write(self.connection, document.n, entry)?,
+            }
+        }
+        // What the store itself had is dropped where it is no change any more.
+        if !is_local {
+            erase(self.connection, document.n, STORE)?;
+        }
+        Ok(())
+    }
+}
+
+/// The key of a session that is filed under a project; any other key as it is.
+fn filed(key: &Key, project: Option<&str>) -> Key {
+    match (key, project.and_then(|project| annals_core::id::ProjectId::parse(project).ok())) {
+        (Key::Session(_, session), Some(project)) => Key::Session(project, session.clone()),
+        _ => key.clone(),
+    }
+}
+
+/// A look has found what a home has of a document. True if something was stored.
+pub(super) fn note(
+    revising: &mut Revising<'_>,
+    standing: &Standing,
+    home: i64,
+    key: &Key,
+    has: &Has<'_>,
+    used_before: Millis,
+) -> rusqlite::Result<bool> {
+    let mut changing = Changing::begin(revising, standing, key.clone())?;
+    let mut entry = changing.entry(home);
+    entry.project = match (key, has) {
+        (_, Has::Nothing) => None,
+        (Key::Session(project, _), _) => Some(project.as_str().to_owned()),
+        _ => None,
+    };
+    (entry.bytes, entry.state) = match has {
+        Has::Document(prepared, _) => (Some(prepared.packed.hash), Some(prepared.packed.hash)),
+        Has::Same { bytes, state } => (Some(*bytes), Some(*state)),
+        Has::Nothing => (None, None),
+    };
+    let Has::Document(prepared, document) = has else {
+        changing.set(entry);
+        return changing.finish(None);
+    };
+    // What was only written in another form is no news to a change that was made here.
+    if let (Some(known), Base::State(Some(base)), Some(document)) = (&changing.document, entry.base, document)
+        && entry.state != Some(base)
+        && let Some((then, _)) = state_with(changing.connection, known.n, base)?
+        && same_value(then.root(), document.root())
+    {
+        entry.state = Some(base);
+    }
+    let state = entry.state;
+    changing.set(entry);
+    let is_shown = standing.shown(&changing.entries, key).state() == Some(prepared.packed.hash);
+    let is_new = state == Some(prepared.packed.hash) && !is_shown;
+    let is_kept = is_new && changing.keep(home, prepared, used_before)?;
+    Ok(changing.finish(Some((prepared, *document)))? || is_kept)
+}
+
+impl Changing<'_, '_> {
+    /// Keeps a state that a home has and that is not shown. False if it is kept already.
+    fn keep(&mut self, home: i64, prepared: &Prepared, used_before: Millis) -> rusqlite::Result<bool> {
+        if let Some(document) = &self.document
+            && has_state(self.connection, document, prepared.packed.hash)?
+        {
+            return Ok(false);
+        }
+        let reason = "an older state in another home";
+        let mut earlier =
+            Revising::of_the_past(self.connection, used_before.min(self.revising.time()), reason, home);
+        earlier.put_past(&self.key, Some(prepared))?;
+        earlier.finish()?;
+        self.document = self.revising.state(&self.key)?;
+        Ok(true)
+    }
+}
+
+/// Shows of a session what is to be shown by now, after something that is true of it as a whole has changed: which home leads, or whether
+/// it was deleted here.
+pub(crate) fn settle(
+    connection: &Connection,
+    now: Millis,
+    session: i64,
+    operation: Option<i64>,
+) -> rusqlite::Result<()> {
+    let standing = Standing::of(connection, session)?;
+    let leader = compare::leader(standing.looks()).map(|look| look.home);
+    let revising = Revising::new(connection, now, "now as another home has it", leader)?;
+    let mut revising = revising.of_operation(operation);
+    for (_, key) in documents_of(connection, session)? {
+        let changing = Changing::begin(&mut revising, &standing, key)?;
+        if changing.document.as_ref().is_some_and(|document| document.since != 0) {
+            changing.finish(None)?;
+        }
+    }
+    revising.finish().map(drop)
+}
+
+/// A change of a document that was made in the store alone, for those who want to make it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LocalChange {
+    state: Option<Hash>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    project: Option<String>,
+    /// What each home had then.
+    base: BTreeMap<i64, Then>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Then {
+    State(Hash),
+    Gone,
+}
+
+impl LocalChange {
+    /// Whether what the document became is still in the store, so that the change can be made again.
+    pub(super) fn is_kept(&self, connection: &Connection, document: i64) -> rusqlite::Result<bool> {
+        match self.state {
+            Some(state) => Ok(state_with(connection, document, state)?.is_some()),
+            None => Ok(true),
+        }
+    }
+
+    fn of(entries: &[Entry]) -> Option<LocalChange> {
+        let local = entries.iter().find(|entry| entry.home == STORE)?;
+        let base = entries.iter().filter(|entry| entry.home != STORE).filter_map(|entry| match entry.base {
+            Base::State(None) => None,
+            Base::State(Some(state)) => Some((entry.home, Then::State(state))),
+            Base::Gone => Some((entry.home, Then::Gone)),
+        });
+        Some(LocalChange { state: local.state, project: local.project.clone(), base: base.collect() })
+    }
+
+    /// The change that was made to a document in the store, if any.
+    pub(super) fn of_document(
+        connection: &Connection,
+        document: &State,
+    ) -> rusqlite::Result<Option<LocalChange>> {
+        Ok(LocalChange::of(&entries(connection, document)?))
+    }
+}
+
+/// Notes that a document was just changed in the store: `before` is what it was, `key` what it is called. What homes have by now is no news
+/// to this change. A change that makes the document what the leading home has is none.
+pub(super) fn note_change(
+    revising: &mut Revising<'_>,
+    standing: &Standing,
+    key: &Key,
+    before: &State,
+) -> rusqlite::Result<()> {
+    let connection = revising.connection();
+    let Some(document) = revising.state(key)? else { return Ok(()) };
+    if document.hash == before.hash && document.project == before.project {
+        return Ok(());
+    }
+    let mut entries = entries(connection, before)?;
+    entries.retain(|entry| entry.home != STORE);
+    if entries.is_empty() {
+        return Ok(());
+    }
+    for entry in &mut entries {
+        entry.base = match standing.is_there(entry.home) {
+            true => Base::State(entry.state),
+            false => Base::Gone,
+        };
+    }
+    let leading = compare::shown(&known(&entries, sort(key)), standing.looks(), false);
+    if let Shown::Home(home, state) = leading
+        && state == document.hash
+        && standing.is_there(home)
+        && entries.iter().any(|entry| entry.home == home && entry.project == document.project)
+    {
+        revising.hand_over(&document, home)?;
+    } else {
+        entries.push(Entry {
+            home: STORE,
+            bytes: document.hash,
+            state: document.hash,
+            project: document.project,
+            base: Base::State(None),
+        });
+    }
+    let changing = Changing { connection, revising, standing, key: key.clone(), document: None, entries };
+    match changing.revising.state(key)? {
+        Some(document) => changing.write(&document),
+        None => Ok(()),
+    }
+}
+
+/// Makes the change of a document in the store what it was, or drops it, and shows what is to be shown then.
+pub(super) fn change_back(
+    revising: &mut Revising<'_>,
+    standing: &Standing,
+    key: &Key,
+    change: Option<&LocalChange>,
+) -> rusqlite::Result<()> {
+    let mut changing = Changing::begin(revising, standing, key.clone())?;
+    changing.entries.retain(|entry| entry.home != STORE);
+    for entry in &mut changing.entries {
+        entry.base = match change.and_then(|change| change.base.get(&entry.home)) {
+            None => Base::State(None),
+            Some(Then::State(state)) => Base::State(Some(*state)),
+            Some(Then::Gone) => Base::Gone,
+        };
+    }
+    if let Some(change) = change {
+        changing.set(Entry {
+            home: STORE,
+            bytes: change.state,
+            state: change.state,
+            project: change.project.clone(),
+            base: Base::State(None),
+        });
+    }
+    changing.finish(None).map(drop)
+}
+
+/// Whether a state of a document is in the store.
+fn has_state(connection: &Connection, document: &State, wanted: Hash) -> rusqlite::Result<bool> {
+    Ok(document.hash == Some(wanted) || state_with(connection, document.n, wanted)?.is_some())
+}
+
+/// A state of a document by its hash, and whether it comes from OpenCode's second transcript store. None if it is not kept.
+pub(super) fn state_with(
+    connection: &Connection,
+    n: i64,
+    wanted: Hash,
+) -> rusqlite::Result<Option<(Document, bool)>> {
+    let now: Option<(Option<Hash>, bool)> = connection
+        .prepare_cached("SELECT hash, converted FROM document WHERE n = ?1")?
+        .query_row([n], |row| Ok((hash(row, 0)?, row.get(1)?)))
+        .optional()?;
+    if let Some((Some(hash), converted)) = now
+        && hash == wanted
+    {
+        return Ok(latest(connection, n)?.map(|document| (document, converted)));
+    }
+    let mut statement = connection.prepare_cached(
+        "SELECT hash, form, size, data, since, project, converted FROM past WHERE document = ?1",
+    )?;
+    let mut rows = statement.query([n])?;
+    while let Some(row) = rows.next()? {
+        let (since, project): (i64, Option<String>) = (row.get(4)?, row.get(5)?);
+        let bound = hash(row, 0)?.map(|hash| hash.bound(n, since, project.as_deref()));
+        if bound != Some(wanted) {
+            continue;
+        }
+        let form: i64 = row.get::<_, Option<i64>>(1)?.unwrap_or(codec::PRUNED);
+        let size: i64 = row.get::<_, Option<i64>>(2)?.unwrap_or(0);
+        let data = row.get_ref(3)?.as_bytes_or_null()?.unwrap_or_default();
+        if let Ok(text) = codec::unpack(form, size, data, wanted)
+            && let Ok(document) = Document::parse(text)
+        {
+            return Ok(Some((document, row.get(6)?)));
+        }
+    }
+    Ok(None)
+}
