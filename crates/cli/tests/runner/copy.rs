@@ -608,3 +608,25 @@ fn an_earlier_state_in_the_history_of_the_source_is_replaced() {
     assert_eq!(again["differing"].as_array().unwrap().len(), 1, "{again}");
     assert_eq!(title_in(other.path(), "ses_1"), "Mine");
 }
+
+/// OpenCode 1.1 leaves the todo list of a session that it deletes, and the parts of a message that it deletes.
+#[test]
+fn what_is_left_of_a_deleted_session_does_not_stop_it_from_coming_back() {
+    let user = super::kit::User::new();
+    user.write_session("1", "Order API", "what is left?", "nothing");
+    let todo = |home: &Path, text: &str| {
+        let list = format!(r#"[{{"content":"{text}","status":"pending","priority":"high","id":"1"}}]"#);
+        super::kit::write(home, "storage/todo/ses_1.json", list);
+    };
+    todo(&user.opencode(), "as it is now");
+    let target = tempfile::tempdir().unwrap();
+    std::fs::create_dir(target.path().join("storage")).unwrap();
+    todo(target.path(), "left behind");
+    let part =
+        r#"{"id":"prt_12","sessionID":"ses_1","messageID":"msg_12","type":"text","text":"left behind"}"#;
+    super::kit::write(target.path(), "storage/part/msg_12/prt_12.json", part);
+    let copied = copy(&user.opencode(), target.path(), &[]);
+    assert_eq!((&copied["sessions"]["copied"], &copied["quarantined"]), (&1.into(), &0.into()), "{copied}");
+    assert!(annals(target.path(), &["todo", "ses_1"]).run().ok().text().contains("as it is now"));
+    assert!(annals(target.path(), &["show", "ses_1"]).run().ok().text().contains("nothing"));
+}
