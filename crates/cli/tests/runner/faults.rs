@@ -13,6 +13,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::kit::{NOW, User, in_parallel, memory, write};
+use super::walk::homes::{files, rows};
 
 /// How many points to run: a number, or `all`. Unset for the short form.
 const POINTS: &str = "ANNALS_FAULTS";
@@ -34,6 +35,16 @@ struct Scenario {
     after: Seen,
     /// How many calls of each kind it makes.
     calls: BTreeMap<char, usize>,
+    reach: Reach,
+}
+
+/// Which calls of a command can fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Those on the store and on backups.
+    Store,
+    /// Those on OpenCode's homes as well.
+    Homes,
 }
 
 /// A fault: which calls count, which of them fails, and how.
@@ -52,6 +63,8 @@ struct Seen {
     exports: Vec<String>,
     hits: Vec<Vec<String>>,
     problems: Vec<String>,
+    /// A hash of every file and row of OpenCode's.
+    homes: String,
 }
 
 /// Everything that belongs to one user, made anew for each run.
@@ -79,10 +92,33 @@ impl Place {
         self.root.join(".local/share/annals")
     }
 
+    fn opencode(&self) -> PathBuf {
+        self.root.join(".local/share/opencode")
+    }
+
+    /// A hash of every file and row of OpenCode's, but for its log of changes.
+    fn homes(&self) -> String {
+        let mut all = files(&self.opencode().join("storage"));
+        let database = self.opencode().join("opencode.db");
+        if database.exists() {
+            all.extend(rows(&database));
+        }
+        all.retain(|name, _| !name.starts_with("event"));
+        annals::model::ContentHash::of(format!("{all:?}").as_bytes()).to_string()
+    }
+
     /// Runs a command that meets a fault. None if it was killed, else its exit code and what it said.
-    fn disturbed(&self, arguments: &[&str], fault: Fault) -> (Option<i32>, String, BTreeMap<char, usize>) {
+    fn disturbed(
+        &self,
+        arguments: &[&str],
+        fault: Fault,
+        reach: Reach,
+    ) -> (Option<i32>, String, BTreeMap<char, usize>) {
         let tell = self.root.join("told");
-        let dirs = format!("{}:{}", self.store().display(), self.root.join("kept").display());
+        let mut dirs = format!("{}:{}", self.store().display(), self.root.join("kept").display());
+        if reach == Reach::Homes {
+            dirs.push_str(&format!(":{}", self.opencode().display()));
+        }
         let output = self
             .command(arguments)
             .env("LD_PRELOAD", &self.shim)
@@ -105,7 +141,12 @@ impl Place {
         let said = String::from_utf8_lossy(&output.stderr);
         let shown = arguments.join(" ");
         match output.status.code() {
-            Some(0) if !said.contains("warning:") || said.contains("made anew") => {}
+            // An operation that was killed is completed, or had no effect.
+            Some(0)
+                if !said.contains("warning:")
+                    || said.contains("made anew")
+                    || said.contains("was cut short; it is complete now")
+                    || said.contains("was cut short and had no effect") => {}
             Some(3) if arguments[0] == "check" => {}
             code => return Err(format!("`annals {shown}`: exit {code:?}: {said}")),
         }
@@ -137,7 +178,7 @@ impl Place {
         }
         let checked = self.json(&["check", "--json", "--home", &store])?;
         let problems = texts(&checked["problems"], "kind");
-        Ok(Seen { sessions, stats, exports, hits, problems })
+        Ok(Seen { sessions, stats, exports, hits, problems, homes: self.homes() })
     }
 
     /// What killed processes have left, after commands that write next to it.
@@ -147,7 +188,7 @@ impl Place {
                 let entries = std::fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten();
                 entries.map(|entry| entry.file_name().to_string_lossy().into_owned())
             });
-            let known = ["annals.db", "old.db", "new.db", "probe.db"];
+            let known = ["annals.db", "old.db", "new.db", "probe.db", "exported.jsonl"];
             let ends = ["", "-wal", "-shm", "-lock", "-index-lock", "-operation-lock"];
             let is_known = |name: &String| {
                 name == "annals.index"
@@ -188,7 +229,7 @@ fn compiled(directory: &Path) -> PathBuf {
 
 /// A home that was synced, and has changed since: parts were edited, so that the index has something to delete, one session
 /// is new, one is gone.
-fn make_bases(root: &Path, shim: &Path) -> [(&'static str, PathBuf); 5] {
+fn make_bases(root: &Path, shim: &Path) -> [(&'static str, PathBuf); 8] {
     let user = User::in_memory();
     let home = user.opencode();
     for n in 0..6 {
@@ -201,8 +242,10 @@ fn make_bases(root: &Path, shim: &Path) -> [(&'static str, PathBuf); 5] {
         let output = place(base).command(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     };
-    let paths = ["new", "changed", "unindexed", "full", "old"].map(|name| (name, root.join(name)));
-    let [new, changed, unindexed, full, old] = paths.each_ref().map(|(_, path)| path);
+    let names = ["new", "changed", "unindexed", "full", "old", "homes", "renamed", "removed"];
+    let paths = names.map(|name| (name, root.join(name)));
+    let [new, changed, unindexed, full, old, homes, renamed, removed] =
+        paths.each_ref().map(|(_, path)| path);
     copy(user.root(), new);
     std::fs::create_dir(new.join("kept")).unwrap();
     run(user.root(), &["sync"]);
@@ -234,12 +277,23 @@ fn make_bases(root: &Path, shim: &Path) -> [(&'static str, PathBuf); 5] {
     let connection = rusqlite::Connection::open(old.join(".local/share/annals/annals.db")).unwrap();
     connection.execute_batch(include_str!("../../../store/tests/back-to-1.sql")).unwrap();
     connection.close().unwrap();
+    // The same sessions in a directory and in a database.
+    copy(new, homes);
+    let fixture = annals_testkit::Fixture::unpack("small-1.18.33");
+    std::fs::copy(fixture.home().join("opencode.db"), place(homes).opencode().join("opencode.db")).unwrap();
+    run(homes, &["copy", "--from", ".local/share/opencode", "--to", ".local/share/opencode/opencode.db"]);
+    run(homes, &["sync"]);
+    run(homes, &["export", FORGOTTEN, "--format", "jsonl", "-o", "kept/exported.jsonl"]);
+    copy(homes, renamed);
+    run(renamed, &["rename", FORGOTTEN, "Another title"]);
+    copy(homes, removed);
+    run(removed, &["rm", "--yes", FORGOTTEN]);
     paths
 }
 
 fn scenarios(root: &Path, shim: &Path) -> Vec<Scenario> {
     let bases: BTreeMap<&str, PathBuf> = make_bases(root, shim).into();
-    let commands: [(&str, &str, &[&str]); 9] = [
+    let commands: [(&str, &str, &[&str]); 16] = [
         ("first sync", "new", &["sync"]),
         ("sync", "changed", &["sync"]),
         ("index", "unindexed", &["search", "edited"]),
@@ -249,6 +303,13 @@ fn scenarios(root: &Path, shim: &Path) -> Vec<Scenario> {
         ("restore-backup", "full", &["restore-backup", "kept/old.db", "--yes"]),
         ("upgrade", "old", &["list"]),
         ("reindex", "full", &["reindex"]),
+        ("rename", "homes", &["rename", FORGOTTEN, "A new title"]),
+        ("archive", "homes", &["archive", FORGOTTEN, "ses_36b0bbffe2"]),
+        ("rm", "homes", &["rm", "--yes", FORGOTTEN]),
+        ("restore", "renamed", &["restore", FORGOTTEN, "--at", "2"]),
+        ("undo of rename", "renamed", &["undo"]),
+        ("undo of rm", "removed", &["undo"]),
+        ("import", "removed", &["import", "kept/exported.jsonl"]),
     ];
     let scenario = |(name, base, command): &(&'static str, &str, &'static [&'static str])| {
         let base = bases[base].clone();
@@ -260,10 +321,14 @@ fn scenarios(root: &Path, shim: &Path) -> Vec<Scenario> {
         };
         let before = place("undisturbed").look().unwrap();
         let undisturbed = place("undisturbed");
-        let (code, said, calls) = undisturbed.disturbed(command, Fault { calls: "", at: 0, kind: "none" });
+        let is_operation = base.join("kept/exported.jsonl").exists();
+        let reach = if is_operation { Reach::Homes } else { Reach::Store };
+        let none = Fault { calls: "", at: 0, kind: "none" };
+        let (code, said, calls) = undisturbed.disturbed(command, none, reach);
         assert_eq!(code, Some(0), "{name}: {said}");
         let after = undisturbed.look().unwrap();
-        Scenario { name, command, base, before, after, calls }
+        assert!(!is_operation || before != after, "{name} changes nothing");
+        Scenario { name, command, base, before, after, calls, reach }
     };
     commands.iter().map(scenario).collect()
 }
@@ -311,7 +376,7 @@ fn meet(
 ) -> Result<Option<i32>, String> {
     let place = Place { root: root.join(format!("run-{n}")), shim: shim.to_owned() };
     copy(&scenario.base, &place.root);
-    let (code, said, _) = place.disturbed(scenario.command, fault);
+    let (code, said, _) = place.disturbed(scenario.command, fault, scenario.reach);
     if code.is_none() && fault.kind != "kill" {
         return Err(format!("it was killed: {said}"));
     }
@@ -336,8 +401,8 @@ fn meet(
     if scenario.name == "forget" {
         if !is_acknowledged {
             // Said again, it is done to the end.
-            let (again, said, _) =
-                place.disturbed(scenario.command, Fault { calls: "", at: 0, kind: "none" });
+            let none = Fault { calls: "", at: 0, kind: "none" };
+            let (again, said, _) = place.disturbed(scenario.command, none, scenario.reach);
             if again != Some(0) {
                 return Err(format!("exit {code:?}, again {again:?}: {said}"));
             }
@@ -375,7 +440,10 @@ fn whatever_fails_nothing_acknowledged_is_lost_and_no_answer_is_wrong() {
             points.push((points.len(), scenario, fault));
         }
     }
-    if let Some(n_wanted) = wanted.and_then(|wanted| wanted.parse::<usize>().ok()) {
+    // One point by its number, and what it leaves.
+    if let Ok(point) = std::env::var("ANNALS_FAULT_POINT") {
+        points.retain(|(n, _, _)| n.to_string() == point);
+    } else if let Some(n_wanted) = wanted.and_then(|wanted| wanted.parse::<usize>().ok()) {
         while points.len() > n_wanted {
             points.swap_remove(next(&mut random) % points.len());
         }
@@ -393,6 +461,9 @@ fn whatever_fails_nothing_acknowledged_is_lost_and_no_answer_is_wrong() {
             Ok(Some(_)) => figure[1] += 1,
             Err(what) => wrong.push(format!("{n} {}: {fault:?}: {what}", scenario.name)),
         }
+    }
+    if std::env::var_os("ANNALS_FAULT_POINT").is_some() {
+        println!("kept in {}", directory.keep().display());
     }
     for scenario in &scenarios {
         println!("{}: calls {:?}", scenario.name, scenario.calls);
