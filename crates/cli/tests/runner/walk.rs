@@ -18,7 +18,7 @@
 mod agent;
 mod compare;
 mod content;
-mod homes;
+pub(super) mod homes;
 mod model;
 mod opencode;
 mod operations;
@@ -65,10 +65,7 @@ const SPRING: i64 = 1_773_900_000_000;
 const AUTUMN: i64 = 1_791_200_000_000;
 
 /// Steps of each seed, unless ANNALS_WALK_STEPS says otherwise.
-const STEPS: usize = 170;
-
-/// The same where several homes can hold a session. Longer walks there still find differences: docs/reliability.md lists them.
-const STEPS_OF_SEVERAL: usize = 40;
+const STEPS: usize = 150;
 
 /// How often everything is compared, in steps.
 const EVERYTHING: usize = 40;
@@ -171,11 +168,7 @@ fn walks(layout: Layout) {
     let number = |name: &str| variable(name).map(|text| text.parse::<u64>().unwrap());
     let wishes = Wishes {
         seeds: number("SEED").map_or(vec![1, 2], |seed| vec![seed]),
-        n_steps: match number("STEPS") {
-            Some(n) => usize::try_from(n).unwrap(),
-            None if layout.own.len() == 1 && layout.foreign.is_none() => STEPS,
-            None => STEPS_OF_SEVERAL,
-        },
+        n_steps: number("STEPS").map_or(STEPS, |n| usize::try_from(n).unwrap()),
         omitted: variable("OMIT").iter().flat_map(|text| text.split(',')).flat_map(range).collect(),
     };
     for seed in &wishes.seeds {

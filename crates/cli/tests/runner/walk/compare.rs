@@ -63,8 +63,7 @@ impl World {
         let id = |row: &Value| row["id"].as_str().unwrap_or_default().to_owned();
         let listed: BTreeSet<String> = rows.iter().map(id).collect();
         let wanted: BTreeSet<String> = expected.keys().cloned().collect();
-        let disputed = |id: &&String| !expected.get(*id).is_some_and(|shown| shown.is_disputed);
-        let missing: Vec<&String> = wanted.difference(&listed).filter(disputed).collect();
+        let missing: Vec<&String> = wanted.difference(&listed).collect();
         let surplus: Vec<&String> = listed.difference(&wanted).collect();
         if !missing.is_empty() || !surplus.is_empty() || rows.len() != listed.len() {
             return Err(Failure::new(
@@ -75,7 +74,7 @@ impl World {
         for row in rows {
             let shown = &expected[&id(row)];
             if let Some((field, problem)) = self.wrong_row(row, shown) {
-                let home = shown.home.map_or("no home", |home| self.homes[home].name);
+                let home = self.homes[shown.home].name;
                 let detail = format!("{what}: {} {problem}; its state is that of {home}", id(row));
                 return Err(Failure::new(field, detail));
             }
@@ -84,9 +83,6 @@ impl World {
     }
 
     fn wrong_row(&self, row: &Value, shown: &Shown) -> Option<(&'static str, String)> {
-        if shown.is_disputed {
-            return None;
-        }
         let session = &shown.session;
         let wrong = |field, expected: &dyn std::fmt::Debug, got: &dyn std::fmt::Debug| {
             Some((field, format!("{field}: expected {expected:?}, got {got:?}")))
@@ -94,10 +90,10 @@ impl World {
         if row["gone"].is_null() == shown.is_gone {
             return wrong("list: gone", &shown.is_gone, &row["gone"]);
         }
-        if !shown.vague.title && row["title"] != session.title() {
+        if row["title"] != session.title() {
             return wrong("list: title", &session.title(), &row["title"]);
         }
-        if !shown.vague.archived && row["archived"].as_i64() != session.archived() {
+        if row["archived"].as_i64() != session.archived() {
             return wrong("list: archived", &session.archived(), &row["archived"]);
         }
         if row["messages"] != session.messages.len() {
@@ -109,7 +105,7 @@ impl World {
         if row["parentID"].as_str() != session.parent() {
             return wrong("list: parent", &session.parent(), &row["parentID"]);
         }
-        if !shown.is_edited && row["updated"].as_i64() != Some(session.updated()) {
+        if row["updated"].as_i64() != Some(session.updated()) {
             return wrong("list: updated", &session.updated(), &row["updated"]);
         }
         let (expected, got) = (session.stated_usage(), Usage::of_json(row));
@@ -121,20 +117,13 @@ impl World {
 
     fn check_export(&mut self, id: &str, command: &str) -> Check {
         let Some(shown) = self.model.shown(&self.homes, id) else { return Ok(()) };
-        if shown.is_disputed {
-            return Ok(());
-        }
         let ran = self.annals(&[command, id, "--json"])?;
         let got = ran.json()?;
         let expected = shown.session.exported();
-        let messages_are_same = same(&expected["messages"], &got["messages"]);
-        let title_is_right = shown.vague.title || got["info"]["title"] == shown.session.title();
-        let is_same =
-            messages_are_same && title_is_right && (shown.is_edited || same(&expected["info"], &got["info"]));
-        if is_same {
+        if same(&expected, &got) {
             return Ok(());
         }
-        let home = shown.home.map_or("no home", |home| self.homes[home].name);
+        let home = self.homes[shown.home].name;
         let where_ = difference(&expected, &got);
         let kind = if where_.starts_with(".info") { "export: session" } else { "export: messages" };
         Err(Failure::new(kind, format!("{command} {id} (state of {home}) {where_}")))
@@ -143,7 +132,7 @@ impl World {
     fn check_todos(&mut self, id: &str) -> Check {
         let Some(shown) = self.model.shown(&self.homes, id) else { return Ok(()) };
         // A directory keeps the list of a session that OpenCode has deleted, a database does not.
-        if shown.is_disputed || shown.is_gone {
+        if shown.is_gone {
             return Ok(());
         }
         let got = self.annals(&["todo", id, "--json"])?.json()?;
@@ -163,14 +152,12 @@ impl World {
         }
         let word = self.author.words[n_words - 1 - random.below(recent)].clone();
         let all = self.model.all(&self.homes);
-        if all.values().any(|shown| shown.is_disputed || shown.vague.title) {
-            return Ok(());
-        }
         let expected: BTreeSet<&str> =
             all.iter().filter(|(_, shown)| shown.session.says(&word)).map(|(id, _)| id.as_str()).collect();
         // Parts that a directory has kept of deleted messages may be found.
         let is_orphaned = |id: &str| {
-            let seen = self.homes.iter().filter_map(|home| home.look.get(id)).chain(self.model.known.get(id));
+            let seen =
+                self.homes.iter().flat_map(|home| home.look.get(id).into_iter().chain(home.lost.get(id)));
             seen.into_iter().any(|session| session.said(&word))
         };
         let allowed: BTreeSet<String> = all.keys().filter(|id| is_orphaned(id)).cloned().collect();
@@ -188,9 +175,6 @@ impl World {
 
     fn check_stats(&mut self) -> Check {
         let all = self.model.all(&self.homes);
-        if all.values().any(|shown| shown.is_disputed) {
-            return Ok(());
-        }
         let got = self.annals(&["stats", "--json"])?.json()?;
         let mut usage = Usage::default();
         let (mut n_messages, mut n_parts) = (0, 0);

@@ -29,7 +29,7 @@ pub(super) enum Owner {
 }
 
 /// Every file, or every row of every table, by name.
-pub(super) type Bytes = BTreeMap<String, Vec<u8>>;
+pub(crate) type Bytes = BTreeMap<String, Vec<u8>>;
 
 /// A home, and what annals saw of it last.
 #[derive(Debug)]
@@ -43,8 +43,8 @@ pub(super) struct Home {
     pub(super) is_away: bool,
     /// What it held when annals looked last.
     pub(super) look: Content,
-    /// When annals looked last, counted in looks.
-    pub(super) looked: u64,
+    /// What it held earlier and did not hold then, as annals saw it last.
+    pub(super) lost: Content,
 }
 
 impl Kind {
@@ -67,7 +67,7 @@ impl Kind {
 impl Home {
     pub(super) fn new(name: &'static str, kind: Kind, owner: Owner, data: &Path) -> Home {
         let place = data.join(kind.file_name());
-        Home { name, kind, owner, place, is_away: false, look: Content::new(), looked: 0 }
+        Home { name, kind, owner, place, is_away: false, look: Content::new(), lost: Content::new() }
     }
 
     /// Whether annals works on it without being told to.
@@ -78,6 +78,14 @@ impl Home {
     /// What it holds now.
     pub(super) fn read(&self) -> Content {
         if self.kind.is_database() { read_database(&self.place) } else { read_directory(&self.place) }
+    }
+
+    /// Annals looks at it.
+    pub(super) fn see(&mut self) {
+        let seen = self.read();
+        let earlier = std::mem::replace(&mut self.look, seen);
+        self.lost.extend(earlier);
+        self.lost.retain(|id, _| !self.look.contains_key(id));
     }
 
     /// Everything in it, except what annals keeps there for itself.
@@ -138,7 +146,7 @@ fn read_directory(storage: &Path) -> Content {
     content
 }
 
-fn files(root: &Path) -> Bytes {
+pub(crate) fn files(root: &Path) -> Bytes {
     let is_ours = |path: &PathBuf| path.components().any(|part| part.as_os_str() == ".annals");
     let files = annals_testkit::files_below(root).into_iter().filter(|path| !is_ours(path));
     files
@@ -279,7 +287,7 @@ fn session_document(row: &Map<String, Value>) -> Value {
 }
 
 /// Every row of every table, named by its table and primary key.
-fn rows(path: &Path) -> Bytes {
+pub(crate) fn rows(path: &Path) -> Bytes {
     let connection = open(path);
     connection.execute_batch("BEGIN").unwrap();
     let mut bytes = Bytes::new();

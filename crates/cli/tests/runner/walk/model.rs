@@ -2,15 +2,16 @@
 //!
 //! The state of a session is a function of the looks at its homes: it is what the home says in which the session was used
 //! last, deletions included. "Used last" is the largest `time.updated`; on a tie a database goes before a directory, then
-//! the home that was looked at later. A session that no home holds stays as it was shown last, and is marked as gone. A home that
-//! has vanished counts with what was seen of it last. What was changed in the store alone outranks a home that has not changed
-//! since. What was forgotten is never shown.
+//! the user's own home before a foreign one. A home that no longer has the session counts only if none has it: then the session
+//! stays as it was there, and is marked as gone. A home that has vanished counts with what was seen of it last. A change that was made in
+//! the store alone stands as long as the home that leads says what it said when the change was made. What was forgotten is never
+//! shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::content::{Content, Session};
+use super::content::Session;
 use super::homes::{Bytes, Home, Owner};
 
 /// The number of a home, and the name of a file or row in it.
@@ -22,36 +23,28 @@ type States = (Option<Vec<u8>>, Option<Vec<u8>>);
 /// The model.
 #[derive(Debug, Default)]
 pub(super) struct Model {
-    /// The state in which each session was shown last.
-    pub(super) known: Content,
-    /// Changes of session documents that did not reach the home whose state is shown.
+    /// Changes of sessions in the store that did not reach the home whose state is shown.
     pub(super) local: BTreeMap<String, Local>,
     pub(super) forgotten: BTreeSet<String>,
-    /// Deleted with `rm` where annals may write, while another home holds them still.
-    pub(super) removed: BTreeSet<String>,
     /// Operations in the order in which they were carried out. None stands for some of which the order is not known.
     pub(super) operations: Vec<Option<Operation>>,
-    n_looks: u64,
 }
 
-/// A change of a session document in the store alone.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// A change of a session in the store alone.
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Local {
-    title: Option<String>,
-    archived: Option<Option<i64>>,
-    /// The session document of the home whose state is shown, `null` if there is none. When it changes, it counts.
-    base: Value,
-    /// That home. Another one that has the session now has changed since.
-    home: Option<usize>,
-    /// Something else has happened to the session since, so that title or archive mark may be either.
-    vague: Vague,
+    /// The session document; none if the session was deleted.
+    info: Option<Value>,
+    /// What each home had then.
+    base: BTreeMap<usize, Base>,
 }
 
-/// What cannot be told of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Vague {
-    pub(super) title: bool,
-    pub(super) archived: bool,
+/// What a home had of a session when it was changed in the store.
+#[derive(Debug, Clone, PartialEq)]
+enum Base {
+    Document(Value),
+    /// It had lost the session.
+    Gone,
 }
 
 /// A change of one field, asked for by a person.
@@ -66,15 +59,21 @@ pub(super) enum Edit {
 pub(super) struct Shown {
     pub(super) session: Session,
     pub(super) is_gone: bool,
-    /// Title and archive mark were changed apart from the rest: of the document nothing else is certain.
+    /// The session document was changed in the store alone.
     pub(super) is_edited: bool,
-    /// What may be one thing or the other.
-    pub(super) vague: Vague,
-    /// The contract allows several answers.
-    pub(super) is_disputed: bool,
     /// The home whose state this is.
-    pub(super) home: Option<usize>,
+    pub(super) home: usize,
 }
+
+/// A session as a home has it, or had it.
+struct Held<'h> {
+    number: usize,
+    session: &'h Session,
+    is_there: bool,
+}
+
+/// A change of a session in the store alone: before and after.
+pub(super) type LocalChange = (String, Option<Local>, Option<Local>);
 
 /// What somebody asked annals to do, and what became of it in the homes.
 #[derive(Debug, Clone)]
@@ -86,11 +85,13 @@ pub(super) struct Operation {
     pub(super) is_undone: bool,
     /// Files and rows that it changed: home and name, before and after.
     pub(super) touched: BTreeMap<Place, States>,
-    /// Changes in the store alone, before and after.
-    pub(super) local: Vec<(String, Option<Local>, Option<Local>)>,
+    /// Changes in the store alone.
+    pub(super) local: Vec<LocalChange>,
     pub(super) sessions: BTreeSet<String>,
     /// Sessions that it brought to a home, as they were then.
     pub(super) brought: Vec<(usize, String, Session)>,
+    /// Those of them that nobody had ever seen before.
+    pub(super) introduced: BTreeSet<String>,
 }
 
 /// What has to come of an undo.
@@ -106,54 +107,21 @@ pub(super) enum Verdict {
 impl Model {
     /// Annals has looked at all homes that it finds by itself.
     pub(super) fn look(&mut self, homes: &mut [Home]) {
-        for home in homes.iter_mut().filter(|home| home.is_at_hand()) {
-            self.n_looks += 1;
-            home.look = home.read();
-            home.looked = self.n_looks;
-        }
-        self.note(homes);
-    }
-
-    /// Annals has looked at a foreign home.
-    pub(super) fn look_at_foreign(&mut self, homes: &mut [Home], number: usize) {
-        self.n_looks += 1;
-        homes[number].look = homes[number].read();
-        homes[number].looked = self.n_looks;
-        self.note(homes);
-    }
-
-    fn note(&mut self, homes: &[Home]) {
-        self.local.retain(|id, local| match Model::ranking(homes, id) {
-            // No home has it any more: the store alone says what it is.
-            None => {
-                (local.base, local.home) = (Value::Null, None);
-                true
-            }
-            // A home has got it back. Which of the two counts is not said.
-            Some(home) if local.home.is_none() => {
-                (local.base, local.home) = (homes[home].look[id].info.clone(), Some(home));
-                local.make_vague();
-                true
-            }
-            // What a home says anew counts.
-            Some(home) => local.home == Some(home) && local.base == homes[home].look[id].info,
-        });
-        let ids: BTreeSet<String> = homes.iter().flat_map(|home| home.look.keys().cloned()).collect();
-        for id in ids {
-            if let Some(shown) = self.shown(homes, &id) {
-                self.known.insert(id, shown.session);
-            }
-        }
+        homes.iter_mut().filter(|home| home.is_at_hand()).for_each(Home::see);
     }
 
     /// The home whose state of a session is shown.
-    fn ranking(homes: &[Home], id: &str) -> Option<usize> {
-        let holding = homes.iter().enumerate().filter(|(_, home)| home.look.contains_key(id));
-        // A home that was only named gives way to one of the user's own, which every command looks at.
-        let is_own = |home: &Home| home.owner == Owner::Own;
-        let rank =
-            |home: &Home| (home.look[id].updated(), home.kind.is_database(), is_own(home), home.looked);
-        holding.max_by_key(|(_, home)| rank(home)).map(|(number, _)| number)
+    fn leader<'h>(homes: &'h [Home], id: &str) -> Option<Held<'h>> {
+        let held = homes.iter().enumerate().filter_map(|(number, home)| {
+            let there = home.look.get(id).map(|session| (session, true));
+            let (session, is_there) = there.or(home.lost.get(id).map(|session| (session, false)))?;
+            Some(Held { number, session, is_there })
+        });
+        let rank = |held: &Held<'_>| {
+            let home = &homes[held.number];
+            (held.is_there, held.session.updated(), home.kind.is_database(), home.owner == Owner::Own)
+        };
+        held.max_by_key(rank)
     }
 
     /// How a session has to be shown; none if it must not be.
@@ -161,77 +129,62 @@ impl Model {
         if self.forgotten.contains(id) {
             return None;
         }
-        let home = Model::ranking(homes, id);
-        let mut session = match home {
-            Some(number) => homes[number].look[id].clone(),
-            None => self.known.get(id)?.clone(),
-        };
-        let base = home.map_or(Value::Null, |_| session.info.clone());
-        let local = self.local.get(id).filter(|local| local.base == base && local.home == home);
-        for edit in local.iter().flat_map(|local| local.edits()) {
-            edit.apply(&mut session);
+        let leader = Model::leader(homes, id)?;
+        let mut session = leader.session.clone();
+        let local = self.local.get(id).filter(|local| local.stands(&leader));
+        if let Some(local) = local {
+            session.info = local.info.clone()?;
         }
-        let is_own = homes.iter().any(|home| home.is_at_hand() && home.look.contains_key(id));
-        let is_disputed = self.removed.contains(id) && !is_own && home.is_some();
-        let vague = local.map(|local| local.vague).unwrap_or_default();
-        Some(Shown { session, is_gone: home.is_none(), is_edited: local.is_some(), vague, is_disputed, home })
+        Some(Shown { session, is_gone: !leader.is_there, is_edited: local.is_some(), home: leader.number })
+    }
+
+    /// Whether any home was ever seen with a session.
+    pub(super) fn is_known(homes: &[Home], id: &str) -> bool {
+        Model::leader(homes, id).is_some()
+    }
+
+    /// An operation that brought sessions was taken back: those that no home has are not shown as if they had been deleted.
+    pub(super) fn taken_back(&mut self, homes: &[Home], operation: &Operation) -> Vec<LocalChange> {
+        let ids = operation.introduced.iter();
+        let is_gone = |id: &&String| Model::leader(homes, id).is_some_and(|leader| !leader.is_there);
+        ids.filter(is_gone).map(|id| self.deleted(homes, id)).collect()
     }
 
     /// Every session that has to be shown.
     pub(super) fn all(&self, homes: &[Home]) -> BTreeMap<String, Shown> {
-        let ids = self.known.keys();
-        ids.filter_map(|id| Some((id.clone(), self.shown(homes, id)?))).collect()
+        let ids: BTreeSet<&String> =
+            homes.iter().flat_map(|home| home.look.keys().chain(home.lost.keys())).collect();
+        ids.into_iter().filter_map(|id| Some((id.clone(), self.shown(homes, id)?))).collect()
     }
 
     /// A person has changed a field of a session. It went to all own homes at hand; where the state that is shown comes
-    /// from elsewhere, the store alone has it. `before` is what the store alone had before.
-    pub(super) fn edited(
-        &mut self,
-        homes: &[Home],
-        id: &str,
-        edit: Edit,
-        before: Option<Local>,
-    ) -> (String, Option<Local>, Option<Local>) {
-        let after = match Model::ranking(homes, id) {
-            // What was changed in the store alone before may be shown or not, but for this.
-            Some(number) if homes[number].is_at_hand() => before.clone().and_then(|mut local| {
-                (local.base, local.home) = (homes[number].look[id].info.clone(), Some(number));
-                local.make_vague();
-                match &edit {
-                    Edit::Title(_) => local.vague.title = false,
-                    Edit::Archived(_) => local.vague.archived = false,
-                }
-                local.title = None;
-                local.archived = None;
-                (local.vague != Vague::default()).then_some(local)
-            }),
-            home => {
-                let base = home.map_or(Value::Null, |number| homes[number].look[id].info.clone());
-                let stands = |local: &Local| local.base == base && local.home == home;
-                let mut local = before.clone().filter(stands).unwrap_or_default();
-                (local.base, local.home) = (base, home);
-                match edit {
-                    Edit::Title(title) => (local.title, local.vague.title) = (Some(title), false),
-                    Edit::Archived(archived) => {
-                        (local.archived, local.vague.archived) = (Some(archived), false);
-                    }
-                }
-                Some(local)
-            }
-        };
-        self.set_local(id, after.clone());
-        (id.to_owned(), before, after)
+    /// from elsewhere, the store alone has it. Gives what changed in the store alone.
+    pub(super) fn edited(&mut self, homes: &[Home], id: &str, edit: &Edit) -> Option<LocalChange> {
+        let mut shown = self.shown(homes, id)?;
+        if edit.is_made(&shown.session) {
+            return None;
+        }
+        edit.apply(&mut shown.session);
+        Some(self.change(homes, id, Some(shown.session.info)))
     }
 
-    /// An operation was taken back in a home, on a session that was changed in the store alone as well.
-    pub(super) fn undone_beside(&mut self, homes: &[Home], id: &str, local: Option<Local>) {
-        let local = local.map(|mut local| {
-            local.home = Model::ranking(homes, id);
-            local.base = local.home.map_or(Value::Null, |home| homes[home].look[id].info.clone());
-            local.make_vague();
-            local
-        });
-        self.set_local(id, local);
+    /// A person has deleted a session that no home at hand has.
+    pub(super) fn deleted(&mut self, homes: &[Home], id: &str) -> LocalChange {
+        self.change(homes, id, None)
+    }
+
+    fn change(&mut self, homes: &[Home], id: &str, info: Option<Value>) -> LocalChange {
+        let mut base = BTreeMap::new();
+        for (number, home) in homes.iter().enumerate() {
+            let there = home.look.get(id).map(|session| Base::Document(session.info.clone()));
+            base.extend(there.or(home.lost.get(id).map(|_| Base::Gone)).map(|base| (number, base)));
+        }
+        let is_leaders = Model::leader(homes, id)
+            .is_some_and(|leader| leader.is_there && Some(&leader.session.info) == info.as_ref());
+        let after = (!is_leaders).then_some(Local { info, base });
+        let before = self.local.get(id).cloned();
+        self.set_local(id, after.clone());
+        (id.to_owned(), before, after)
     }
 
     pub(super) fn set_local(&mut self, id: &str, local: Option<Local>) {
@@ -275,7 +228,6 @@ impl Model {
     /// A session was erased: nothing that touched it can be undone any more.
     pub(super) fn forget(&mut self, id: &str) {
         self.forgotten.insert(id.to_owned());
-        self.known.remove(id);
         self.local.remove(id);
         for operation in &mut self.operations {
             if operation.as_ref().is_some_and(|operation| operation.sessions.contains(id)) {
@@ -299,13 +251,9 @@ impl Model {
                 return Some(Verdict::Either);
             }
         }
-        if operation.touched.is_empty() {
-            let stands = operation.local.iter().all(|(id, _, after)| {
-                let base =
-                    Model::ranking(homes, id).map_or(Value::Null, |home| homes[home].look[id].info.clone());
-                self.local.get(id) == after.as_ref() && after.as_ref().is_some_and(|after| after.base == base)
-            });
-            return Some(if stands { Verdict::Succeeds } else { Verdict::Either });
+        let is_as_left = |(id, _, after): &LocalChange| self.local.get(id) == after.as_ref();
+        if !operation.local.iter().all(is_as_left) {
+            return Some(Verdict::Refused);
         }
         let bytes: Vec<Bytes> = homes.iter().map(Home::bytes).collect();
         let stands = operation
@@ -318,18 +266,25 @@ impl Model {
 }
 
 impl Local {
-    fn make_vague(&mut self) {
-        self.vague.title |= self.title.is_some();
-        self.vague.archived |= self.archived.is_some();
-    }
-
-    fn edits(&self) -> Vec<Edit> {
-        let title = self.title.iter().cloned().map(Edit::Title);
-        title.chain(self.archived.map(Edit::Archived)).collect()
+    /// Whether the home that leads says what it said when the change was made.
+    fn stands(&self, leader: &Held<'_>) -> bool {
+        match self.base.get(&leader.number) {
+            None => false,
+            Some(Base::Gone) => !leader.is_there,
+            Some(Base::Document(then)) => *then == leader.session.info,
+        }
     }
 }
 
 impl Edit {
+    /// Whether a session is so already.
+    fn is_made(&self, session: &Session) -> bool {
+        match self {
+            Edit::Title(title) => session.title() == title,
+            Edit::Archived(archived) => session.archived() == *archived,
+        }
+    }
+
     pub(super) fn apply(&self, session: &mut Session) {
         match self {
             Edit::Title(title) => session.info["title"] = json!(title),
@@ -362,6 +317,7 @@ impl Operation {
             local: Vec::new(),
             sessions: BTreeSet::new(),
             brought: Vec::new(),
+            introduced: BTreeSet::new(),
         }
     }
 
@@ -382,6 +338,7 @@ impl Operation {
                 .collect(),
             sessions: self.sessions.clone(),
             brought: Vec::new(),
+            introduced: BTreeSet::new(),
         }
     }
 }

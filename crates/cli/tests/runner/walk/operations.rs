@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::content::{Content, Session, family, same};
 use super::homes::{Bytes, Home};
-use super::model::{Edit, Operation, Shown, Verdict, holding, is_document, is_held_elsewhere};
+use super::model::{Edit, Model, Operation, Shown, Verdict, holding, is_document, is_held_elsewhere};
 use super::person::Ran;
 use super::random::Random;
 use super::world::{Export, World};
@@ -80,13 +80,13 @@ impl World {
         Ok(())
     }
 
-    /// A session that is shown and about which there is no dispute.
+    /// A session that is shown.
     pub(super) fn some_shown(
         &self,
         random: &mut Random,
         fits: impl Fn(&str, &Shown) -> bool,
     ) -> Option<(String, Shown)> {
-        let all = self.model.all(&self.homes).into_iter().filter(|(_, shown)| !shown.is_disputed);
+        let all = self.model.all(&self.homes).into_iter();
         let all: Vec<(String, Shown)> = all.filter(|(id, shown)| fits(id, shown)).collect();
         random.pick(&all).cloned()
     }
@@ -99,11 +99,7 @@ impl World {
         // A moment to come back to.
         let rows = self.annals(&["log", "--json", "-n", "1"])?.json()?;
         if let Some(revision) = rows[0]["revision"].as_i64() {
-            let all = self
-                .model
-                .all(&self.homes)
-                .into_iter()
-                .filter(|(_, shown)| !shown.is_disputed && !shown.is_gone);
+            let all = self.model.all(&self.homes).into_iter().filter(|(_, shown)| !shown.is_gone);
             self.moments.push((revision, all.map(|(id, shown)| (id, shown.session)).collect()));
         }
         if self.moments.len() > 6 {
@@ -129,36 +125,35 @@ impl World {
         let full = if std::mem::take(&mut self.is_foreign_edited) { &["--full"][..] } else { &[] };
         let ran = self.annals(&[&["sync", "--home", &place], full].concat())?;
         self.check_spared(&ran.words, &before, &self.around())?;
-        self.model.look_at_foreign(&mut self.homes, foreign);
+        self.homes[foreign].see();
         Ok(true)
     }
 
     pub(super) fn step_rename(&mut self, random: &mut Random) -> Result<bool, Failure> {
         let Some((id, _)) = self.some_shown(random, |_, _| true) else { return Ok(false) };
         let title = self.author.title();
-        self.edit_session(&["rename", &id, &title], &id, Edit::Title(title.clone()))
+        self.edit_session(&["rename", &id, &title], &id, &Edit::Title(title.clone()))
     }
 
     pub(super) fn step_archive(&mut self, random: &mut Random) -> Result<bool, Failure> {
         let fits = |_: &str, shown: &Shown| shown.session.archived().is_none();
         let Some((id, _)) = self.some_shown(random, fits) else { return Ok(false) };
         // A session that is archived in another home than the one shown is archived again.
-        self.edit_session(&["archive", &id], &id, Edit::Archived(Some(self.author.now)))
+        self.edit_session(&["archive", &id], &id, &Edit::Archived(Some(self.author.now)))
     }
 
     pub(super) fn step_unarchive(&mut self, random: &mut Random) -> Result<bool, Failure> {
         let fits = |_: &str, shown: &Shown| shown.session.archived().is_some();
         let Some((id, _)) = self.some_shown(random, fits) else { return Ok(false) };
-        self.edit_session(&["archive", "--undo", &id], &id, Edit::Archived(None))
+        self.edit_session(&["archive", "--undo", &id], &id, &Edit::Archived(None))
     }
 
-    fn edit_session(&mut self, arguments: &[&str], id: &str, edit: Edit) -> Result<bool, Failure> {
+    fn edit_session(&mut self, arguments: &[&str], id: &str, edit: &Edit) -> Result<bool, Failure> {
         self.look();
-        let local = self.model.local.get(id).cloned();
         let (ran, before, after, mut operation) = self.operate(arguments)?;
         self.check_edits(&ran.words, &before, &after, &[(id.to_owned(), edit.clone())])?;
         self.look();
-        operation.local.push(self.model.edited(&self.homes, id, edit, local));
+        operation.local.extend(self.model.edited(&self.homes, id, edit));
         operation.sessions.insert(id.to_owned());
         self.model.done(operation);
         Ok(true)
@@ -178,19 +173,15 @@ impl World {
                 return None;
             }
         }
-        // What `rm` does to a session that the store alone has is not what the walk is about.
-        if all.iter().any(|id| holding(&self.homes, id).is_empty()) {
-            return None;
-        }
-        let is_elsewhere =
-            self.homes.iter().any(|home| home.is_away && all.iter().any(|id| home.look.contains_key(id)));
-        (!is_elsewhere).then_some(all)
+        all.iter().all(|id| !holding(&self.homes, id).is_empty()).then_some(all)
     }
 
     pub(super) fn step_rm(&mut self, random: &mut Random) -> Result<bool, Failure> {
         self.look();
-        let fits = |id: &str, _: &Shown| !holding(&self.homes, id).is_empty();
-        let Some((id, _)) = self.some_shown(random, fits) else { return Ok(false) };
+        let Some((id, _)) = self.some_shown(random, |_, _| true) else { return Ok(false) };
+        if holding(&self.homes, &id).is_empty() {
+            return self.remove_from_store(&id);
+        }
         let Some(family) = self.family_to_remove(&id) else { return Ok(false) };
         let (ran, before, after, mut operation) = self.operate(&["rm", "--yes", &id])?;
         for number in self.at_hand() {
@@ -202,16 +193,26 @@ impl World {
                 &after.contents[number],
             )?;
         }
-        self.removed(&family);
+        self.look();
         operation.sessions = family;
         self.model.done(operation);
         Ok(true)
     }
 
-    pub(super) fn removed(&mut self, family: &BTreeSet<String>) {
-        let elsewhere = family.iter().filter(|id| is_held_elsewhere(&self.homes, id)).cloned();
-        self.model.removed.extend(elsewhere.collect::<Vec<_>>());
-        self.look();
+    /// Deletes a session that no home at hand has: the store alone does not show it any more.
+    fn remove_from_store(&mut self, id: &str) -> Result<bool, Failure> {
+        let shown: Content =
+            self.model.all(&self.homes).into_iter().map(|(id, shown)| (id, shown.session)).collect();
+        // What it started is deleted from homes, and stays in the store.
+        if family(&shown, id).len() > 1 {
+            return Ok(false);
+        }
+        let (ran, before, _, mut operation) = self.operate(&["rm", "--yes", id])?;
+        self.check_untouched(&ran.words, &before.bytes)?;
+        operation.local.push(self.model.deleted(&self.homes, id));
+        operation.sessions.insert(id.to_owned());
+        self.model.done(operation);
+        Ok(true)
     }
 
     pub(super) fn step_undo(&mut self, _: &mut Random) -> Result<bool, Failure> {
@@ -286,13 +287,11 @@ impl World {
         }
         self.look();
         for (id, before, _) in &operation.local {
-            match operation.touched.is_empty() {
-                true => self.model.set_local(id, before.clone()),
-                // The home has it back as well: which of the two is shown is not said.
-                false => self.model.undone_beside(&self.homes, id, before.clone()),
-            }
+            self.model.set_local(id, before.clone());
         }
-        self.model.done(operation.inverse(place, ran.operation()));
+        let mut inverse = operation.inverse(place, ran.operation());
+        inverse.local.extend(self.model.taken_back(&self.homes, operation));
+        self.model.done(inverse);
         Ok(true)
     }
 
@@ -355,6 +354,8 @@ impl World {
                 }
             }
         }
+        operation.introduced =
+            family.iter().filter(|id| !Model::is_known(&self.homes, id)).cloned().collect();
         operation.sessions = family;
         self.look();
         if !operation.touched.is_empty() {
@@ -425,7 +426,9 @@ impl World {
         if operation.brought.is_empty() {
             return Err(Failure::new("import: missing", format!("{}: {id} is in no home", ran.words)));
         }
-        self.model.removed.remove(id);
+        if !Model::is_known(&self.homes, id) {
+            operation.introduced.insert(id.clone());
+        }
         operation.sessions.insert(id.clone());
         self.look();
         self.model.done(operation);

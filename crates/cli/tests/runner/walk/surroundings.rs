@@ -161,7 +161,6 @@ impl World {
         let start = random.below(commands.len());
         commands.rotate_left(start);
         self.note(commands.iter().map(|command| command.join(" ")).collect::<Vec<_>>().join(" & "));
-        let local = self.model.local.clone();
         let before = self.around();
         let running: Vec<_> = commands
             .iter()
@@ -185,7 +184,7 @@ impl World {
         let mut operation =
             Operation::observed("one of several at once", number, &before.bytes, &after.bytes);
         for (id, edit) in &edits {
-            operation.local.push(self.model.edited(&self.homes, id, edit.clone(), local.get(id).cloned()));
+            operation.local.extend(self.model.edited(&self.homes, id, edit));
             operation.sessions.insert(id.clone());
         }
         match edits.len() {
@@ -229,7 +228,6 @@ impl World {
         if removes {
             self.settle()?;
         }
-        let local = self.model.local.get(&id).cloned();
         let before = self.around();
         let running = self.person.start(now, &command);
         std::thread::sleep(Duration::from_micros(random.below(70_000) as u64));
@@ -263,13 +261,11 @@ impl World {
             self.look();
             match edit {
                 Some(edit) => {
-                    operation.local.push(self.model.edited(&self.homes, &id, edit, local));
+                    operation.local.extend(self.model.edited(&self.homes, &id, &edit));
                     operation.sessions.insert(id.clone());
                 }
                 None => {
-                    let family = family.unwrap_or_default();
-                    self.removed(&family);
-                    operation.sessions = family;
+                    operation.sessions = family.unwrap_or_default();
                 }
             }
             self.model.done(operation);
