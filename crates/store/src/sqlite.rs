@@ -290,6 +290,8 @@ fn prepare_writer(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "cache_size", -64_000)?;
+    // What is deleted is written over. Copies that earlier writes left in unused pages stay.
+    connection.pragma_update(None, "secure_delete", true)?;
     // Rows of one transaction lie in the same pages as those of the next. Copying pages from the log to the main file four
     // times as rarely as by default halves what is written.
     connection.pragma_update(None, "wal_autocheckpoint", 4000)?;

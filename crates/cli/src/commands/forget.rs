@@ -1,5 +1,8 @@
 //! `annals forget`
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
 use annals::history::{History, LogQuery};
 use annals::home::Read;
 use annals::home::annals::{Annals, Forgotten};
@@ -14,18 +17,18 @@ use crate::context::Context;
 use crate::error::{CommandResult, Outcome};
 use crate::homes::is_followed;
 use crate::moment::{Known, known_session};
-use crate::text::count;
+use crate::text::{count, one_line, shell_word};
 
 /// Erase sessions from the store, with all their history
 ///
 /// Documents, every earlier state, what the text index has of them: afterwards nothing of them is in the store's files but a
-/// hash of the id, so that sync does not bring them back. OpenCode's home is not touched: `annals rm` deletes there. It cannot
-/// be undone.
+/// hash of the id, so that sync does not bring them back. OpenCode's home is not touched: `annals rm` deletes there, and a
+/// database may keep what was deleted in unused pages and in its log until OpenCode writes over it. It cannot be undone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   annals forget 36f8c1
-  annals rm 36f8c1 && annals forget --children 36f8c1 --yes    delete it everywhere")]
+  annals rm 36f8c1 && annals forget --children 36f8c1 --yes    delete it in both")]
 pub(crate) struct ForgetArgs {
     /// Sessions: ids, beginnings of ids, `last`, or pieces of titles
     #[arg(required = true, value_name = "SESSION")]
@@ -48,6 +51,8 @@ struct ForgottenJson {
     rewritten: bool,
     log_emptied: bool,
     copies: Vec<String>,
+    /// Databases of OpenCode's that may hold remains of what was deleted there.
+    remains: Vec<String>,
 }
 
 pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
@@ -124,6 +129,7 @@ fn report(
             rewritten: forgotten.not_rewritten.is_none(),
             log_emptied: forgotten.log_emptied,
             copies: forgotten.copies.iter().map(|path| path.display().to_string()).collect(),
+            remains: remains(store, wanted).into_iter().map(str::to_owned).collect(),
         })?;
         output.finish()?;
     } else {
@@ -133,9 +139,15 @@ fn report(
             count(forgotten.n_documents, "document"),
             count(forgotten.n_states, "earlier state")
         ));
-        if wanted.iter().any(|known| known.deleted_after.is_none() && is_followed(store, &known.record)) {
-            context
-                .note("OpenCode's home has them still; `annals rm --home HOME SESSION` deletes them there");
+        for (home, ids) in still_in(store, wanted) {
+            let (home, word, ids) = (one_line(home), shell_word(home), ids.join(" "));
+            context.note(&format!("still in {home}: `annals rm --home {word} {ids}` deletes there"));
+        }
+        for database in remains(store, wanted) {
+            context.note(&format!(
+                "{} may hold remains of them in unused pages and in its log until OpenCode writes over them",
+                one_line(database)
+            ));
         }
     }
     let mut outcome = Outcome::Done;
@@ -158,4 +170,23 @@ fn report(
         outcome = Outcome::WithProblems;
     }
     Ok(outcome)
+}
+
+/// The homes that have sessions still, with their ids.
+fn still_in<'k>(store: &Annals, wanted: &'k [Known]) -> BTreeMap<&'k str, Vec<&'k str>> {
+    let mut homes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let is_held = |known: &&Known| known.deleted_after.is_none() && is_followed(store, &known.record);
+    for known in wanted.iter().filter(is_held) {
+        for home in known.record.origins.iter().filter(|home| **home != store.url()) {
+            homes.entry(home).or_default().push(known.id.as_str());
+        }
+    }
+    homes
+}
+
+/// The databases from which sessions were deleted: what was deleted stays in the file until something else is written there.
+fn remains<'k>(store: &Annals, wanted: &'k [Known]) -> BTreeSet<&'k str> {
+    let deleted = wanted.iter().filter(|known| !is_followed(store, &known.record));
+    let homes = deleted.flat_map(|known| known.record.origins.iter().map(String::as_str));
+    homes.filter(|home| *home != store.url() && Path::new(home).is_file()).collect()
 }

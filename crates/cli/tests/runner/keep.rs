@@ -84,7 +84,7 @@ fn forget_leaves_nothing() {
     ses_36aaaaffe1  Fix the cart
     1 session with the history of 1 revision
     forgot 1 session: 5 documents and 0 earlier states
-    OpenCode's home has them still; `annals rm --home HOME SESSION` deletes them there
+    still in HOME/.local/share/opencode: `annals rm --home HOME/.local/share/opencode ses_36aaaaffe1` deletes there
     ");
     let hits = user.annals(&["search", "xylophone", "--json"]).run().ok().json();
     assert_eq!(hits, serde_json::json!([]));
@@ -123,7 +123,7 @@ fn forget_takes_children_along() {
     ses_37f7fe445ffejN1QLm1a4Kx9Lj  Explore sources (@explore subagent)
     3 sessions with the history of 3 revisions
     forgot 3 sessions: 3 documents and 0 earlier states
-    OpenCode's home has them still; `annals rm --home HOME SESSION` deletes them there
+    still in HOME/.local/share/opencode: `annals rm --home HOME/.local/share/opencode ses_37f7fe572ffeneN4vs3kZeD3a3 ses_37f7fe443ffedE4o7LMHbx4hmy ses_37f7fe445ffejN1QLm1a4Kx9Lj` deletes there
     ");
     assert_eq!(user.annals(&["list", "--json"]).run().ok().json().as_array().unwrap().len(), 118);
 }

@@ -652,3 +652,30 @@ fn nothing_of_a_forgotten_session_is_left_in_what_operations_keep() {
         assert_eq!(undone.code, 1, "{undone}");
     }
 }
+
+/// What `rm` deletes from a database is written over. What the log keeps until OpenCode empties it is told.
+#[test]
+fn what_was_deleted_and_forgotten_is_written_over_or_told() {
+    for kind in [Kind::Database12, Kind::Database18] {
+        let user = user(kind);
+        let database = user.opencode().join("opencode.db");
+        let contains = |word: &[u8]| {
+            let connection = Connection::open(&database).unwrap();
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+            std::fs::read(&database).unwrap().windows(word.len()).any(|window| window == word)
+        };
+        assert!(contains(b"The door is here"), "{kind:?}");
+        let _ = user.annals(&["rm", "--yes", "ses_36aaaaffe1"]).run().ok();
+        assert!(!contains(b"The door is here"), "{kind:?}");
+        insta::allow_duplicates! {
+            assert_snapshot!(user.annals(&["forget", "--yes", "ses_36aaaaffe1"]).run(), @"
+            exit 0
+            -- stderr
+            ses_36aaaaffe1  First door
+            1 session with the history of 2 revisions
+            forgot 1 session: 6 documents and 0 earlier states
+            HOME/.local/share/opencode/opencode.db may hold remains of them in unused pages and in its log until OpenCode writes over them
+            ");
+        }
+    }
+}
