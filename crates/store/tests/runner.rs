@@ -31,6 +31,7 @@ mod runner {
     #[cfg(target_os = "linux")]
     mod sync_cost;
     mod sync_events;
+    mod sync_evidence;
     mod sync_homes;
     #[cfg(target_os = "linux")]
     mod sync_opencode;

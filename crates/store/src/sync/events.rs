@@ -6,15 +6,17 @@ use std::ops::ControlFlow;
 use annals_core::id::{Millis, SessionId};
 use annals_core::{Document, Key, arrange, stream};
 
+use super::compare::Origin;
 use super::{Account, SyncError};
 use crate::home::annals::Annals;
 use crate::home::annals::facts::Prepared;
+use crate::home::annals::file::Writing;
 use crate::home::annals::origin;
 use crate::home::annals::revise::Revising;
 use crate::home::opencode_db::{OpencodeDb, Recorded};
 use crate::home::{Read, ReadError};
 
-/// So many states of one session are taken in one transaction.
+/// Upper bound on the states of one session in one transaction.
 const COMMIT_STATES: usize = 512;
 
 /// Documents of one message that became what they are within this time share a revision. One for each would take as much room
@@ -42,58 +44,91 @@ pub(super) fn take(
         if origin.events.is_some_and(|reached| reached >= position) {
             continue;
         }
-        take_session(store, database, home, origin.session, &session, origin.events, account)?;
+        take_session(store, database, home, (&session, origin), account)?;
     }
     Ok(())
+}
+
+/// The log of one session as it goes by.
+#[derive(Default)]
+struct Replay {
+    /// The state each document is in, and since when. A state that only leads to the next is not kept.
+    running: HashMap<Key, (Millis, Document)>,
+    past: Vec<Past>,
+}
+
+impl Replay {
+    fn take(&mut self, recorded: Recorded) {
+        let Recorded { time, key, document, .. } = recorded;
+        match document {
+            Some(document) => self.put(time, key, document),
+            None => self.delete(time, &key),
+        }
+    }
+
+    fn put(&mut self, time: Millis, key: Key, document: Document) {
+        match self.running.get_mut(&key) {
+            Some((_, known)) if arrange::is_same(&key, known, &document) => {}
+            Some((_, known)) if stream::continues(&key, known, &document) => *known = document,
+            Some((since, known)) => {
+                let ended = std::mem::replace(known, document);
+                self.past.push(Past { time: *since, key, document: Some(ended) });
+                *since = time;
+            }
+            None => drop(self.running.insert(key, (time, document))),
+        }
+    }
+
+    /// With a message its parts go, with a session everything.
+    fn delete(&mut self, time: Millis, key: &Key) {
+        let goes = |other: &Key| match (key, other) {
+            (Key::Session(..), _) => true,
+            (Key::Message(_, message), Key::Part(_, of, _)) if message == of => true,
+            _ => other == key,
+        };
+        let gone: Vec<Key> = self.running.keys().filter(|other| goes(other)).cloned().collect();
+        for key in gone {
+            if let Some((since, document)) = self.running.remove(&key) {
+                self.past.push(Past { time: since, key: key.clone(), document: Some(document) });
+            }
+            self.past.push(Past { time, key, document: None });
+        }
+    }
+
+    /// Ends the log. Gives the documents that are in the store as the log left them, with the time since when.
+    fn finish(&mut self, store: &Annals) -> Result<Vec<(Key, Millis)>, ReadError> {
+        let mut latest = Vec::new();
+        for (key, (time, document)) in self.running.drain() {
+            match store.document(&key) {
+                Ok(Some(stored))
+                    if arrange::is_same(&key, &stored.document, &document)
+                        || stream::continues(&key, &document, &stored.document) =>
+                {
+                    latest.push((key, time));
+                }
+                Ok(_) | Err(ReadError::Unreadable(_)) => {
+                    self.past.push(Past { time, key, document: Some(document) });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(latest)
+    }
 }
 
 fn take_session(
     store: &Annals,
     database: &OpencodeDb,
     home: i64,
-    n: i64,
-    session: &SessionId,
-    after: Option<i64>,
+    (session, origin): (&SessionId, &Origin),
     account: &mut Account,
 ) -> Result<(), SyncError> {
-    // The state each document is in while the log goes by, and since when. What only leads to the next is not kept.
-    let mut running: HashMap<Key, (Millis, Document)> = HashMap::new();
-    let mut past: Vec<Past> = Vec::new();
+    let mut replay = Replay::default();
     let mut failed: Option<SyncError> = None;
-    let log = database.events(session, after, &mut |recorded| {
-        let Recorded { time, key, document, .. } = recorded;
-        match document {
-            Some(document) => match running.get_mut(&key) {
-                Some((_, known)) if arrange::is_same(&key, known, &document) => {}
-                Some((_, known)) if stream::continues(&key, known, &document) => *known = document,
-                known => {
-                    if let Some((since, known)) = known {
-                        let ended = std::mem::replace(known, document);
-                        past.push(Past { time: *since, key, document: Some(ended) });
-                        *since = time;
-                    } else {
-                        running.insert(key, (time, document));
-                    }
-                }
-            },
-            // With a message its parts go, with a session everything.
-            None => {
-                let goes = |other: &Key| match (&key, other) {
-                    (Key::Session(..), _) => true,
-                    (Key::Message(_, message), Key::Part(_, of, _)) => message == of,
-                    _ => false,
-                } || *other == key;
-                let gone: Vec<Key> = running.keys().filter(|other| goes(other)).cloned().collect();
-                for key in gone {
-                    if let Some((since, document)) = running.remove(&key) {
-                        past.push(Past { time: since, key: key.clone(), document: Some(document) });
-                    }
-                    past.push(Past { time, key, document: None });
-                }
-            }
-        }
-        if past.len() >= COMMIT_STATES
-            && let Err(error) = commit(store, home, std::mem::take(&mut past), account)
+    let log = database.events(session, origin.events, &mut |recorded| {
+        replay.take(recorded);
+        if replay.past.len() >= COMMIT_STATES
+            && let Err(error) = commit(store, home, std::mem::take(&mut replay.past), account)
         {
             failed = Some(error);
             return ControlFlow::Break(());
@@ -103,22 +138,19 @@ fn take_session(
     if let Some(error) = failed {
         return Err(error);
     }
-    let mut latest = Vec::new();
-    for (key, (time, document)) in running {
-        match store.document(&key) {
-            Ok(Some(stored)) if arrange::is_same(&key, &stored.document, &document) => {
-                latest.push((key, time));
-            }
-            Ok(Some(stored)) if stream::continues(&key, &document, &stored.document) => {
-                latest.push((key, time));
-            }
-            Ok(_) | Err(ReadError::Unreadable(_)) => past.push(Past { time, key, document: Some(document) }),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    commit(store, home, past, account)?;
+    let latest = replay.finish(store)?;
+    commit(store, home, replay.past, account)?;
     let failed = |error: rusqlite::Error| store.commit_error(&error);
     let writing = store.write()?;
+    date_back(&writing, home, latest).map_err(failed)?;
+    origin::note_events(&writing, origin.session, home, log.last.or(origin.events)).map_err(failed)?;
+    store.finish(writing)?;
+    account.quarantined.extend(log.quarantined);
+    Ok(())
+}
+
+/// Notes since when documents are what they are now.
+fn date_back(writing: &Writing<'_>, home: i64, mut latest: Vec<(Key, Millis)>) -> rusqlite::Result<()> {
     latest.sort_by(|(a, a_time), (b, b_time)| (message_of(a), a_time).cmp(&(message_of(b), b_time)));
     for of_message in latest.chunk_by(|(a, _), (b, _)| message_of(a) == message_of(b)) {
         let mut rest = of_message;
@@ -127,17 +159,14 @@ fn take_session(
             let n_together = rest.partition_point(|(_, time)| time - first < TOGETHER);
             let (together, later) = rest.split_at(n_together);
             let time = together.last().map_or(*first, |(_, time)| *time);
-            let mut revising = Revising::of_the_past(&writing, time, REASON, home);
+            let mut revising = Revising::of_the_past(writing, time, REASON, home);
             for (key, _) in together {
-                revising.date_back(key).map_err(failed)?;
+                revising.date_back(key)?;
             }
-            revising.finish().map_err(failed)?;
+            revising.finish()?;
             rest = later;
         }
     }
-    origin::note_events(&writing, n, home, log.last.or(after)).map_err(failed)?;
-    store.finish(writing)?;
-    account.quarantined.extend(log.quarantined);
     Ok(())
 }
 

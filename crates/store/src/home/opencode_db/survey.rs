@@ -24,94 +24,26 @@ use crate::sync::source::{Sighting, Source, Survey};
 impl Source for OpencodeDb {
     fn survey(&self) -> Result<Survey, ReadError> {
         let counted = self.read(|connection| {
-            let mut sessions: Vec<Row> = Vec::new();
-            for table in self.schema.session_tables() {
-                let has = |column: &&str| self.schema.has_column(table, column);
-                let columns: Vec<&str> = EVIDENCE.iter().copied().filter(has).collect();
-                let sql = format!("SELECT id, project_id, time_updated, {} FROM {table}", columns.join(", "));
-                let mut statement = connection.prepare_cached(&sql)?;
-                let mut rows = statement.query([])?;
-                let mut told = Vec::new();
-                while let Some(row) = rows.next()? {
-                    told.clear();
-                    for column in 1..3 + columns.len() {
-                        told.extend_from_slice(text_of(row.get_ref(column)?).as_bytes());
-                        told.push(0);
-                    }
-                    sessions.push(Row {
-                        id: text_of(row.get_ref(0)?),
-                        project: text_of(row.get_ref(1)?),
-                        updated: row.get_ref(2)?.as_i64_or_null().ok().flatten().unwrap_or(0),
-                        evidence: ContentHash::of(&told),
-                    });
-                }
-            }
-            let mut counts: HashMap<String, Vec<u8>> = HashMap::new();
-            for (table, sql) in [
-                ("message", "SELECT session_id, count(*), max(time_created) FROM message GROUP BY session_id"),
-                ("part", "SELECT session_id, count(*), 0 FROM part GROUP BY session_id"),
-                ("session_message", "SELECT session_id, count(*), 0 FROM session_message GROUP BY session_id"),
-                ("event_sequence", "SELECT aggregate_id, seq, 0 FROM event_sequence"),
-            ] {
-                if self.schema.has(table) {
-                    count(connection, sql, &mut counts)?;
-                }
-            }
-            let projects = match self.schema.has_column("project", "time_updated") {
-                true => connection.query_row(
-                    "SELECT count(*), coalesce(max(time_updated), 0), coalesce(sum(time_updated), 0) FROM project",
-                    [],
-                    |row| {
-                        let values: [i64; 3] = [row.get(0)?, row.get(1)?, row.get(2)?];
-                        Ok(values.into_iter().flat_map(i64::to_le_bytes).collect())
-                    },
-                )?,
-                false => Vec::new(),
-            };
-            Ok((sessions, counts, projects))
+            Ok((self.session_rows(connection)?, self.counts(connection)?, self.project_times(connection)?))
         });
-        match counted {
-            Ok((sessions, counts, projects)) => {
-                let mut survey = Survey { projects, ..Survey::default() };
-                let mut seen = std::collections::HashSet::new();
-                for Row { id, project, updated, evidence } in sessions {
-                    let Ok(session) = SessionId::parse(&id) else { continue };
-                    if !seen.insert(session.clone()) {
-                        continue;
-                    }
-                    let mut stamp = evidence.as_bytes()[..16].to_vec();
-                    if let Some(count) = counts.get(&id) {
-                        stamp.extend_from_slice(count);
-                    }
-                    let project = ProjectId::parse(&project).unwrap_or_else(|_| ProjectId::global());
-                    survey.sessions.push(Sighting {
-                        session,
-                        project,
-                        stamp,
-                        written: updated,
-                        is_single: true,
-                    });
-                }
-                Ok(survey)
+        let (rows, counts, projects) = match counted {
+            Ok(counted) => counted,
+            Err(error) if is_damage(&error) => return self.survey_around_damage(),
+            Err(error) => return Err(self.read_error(&error)),
+        };
+        let mut survey = Survey { projects, ..Survey::default() };
+        let mut seen = std::collections::HashSet::new();
+        for Row { id, project, updated, evidence } in rows {
+            let Ok(session) = SessionId::parse(&id) else { continue };
+            if !seen.insert(session.clone()) {
+                continue;
             }
-            // Around the damage: what can be read is looked at every time.
-            Err(error) if is_damage(&error) => {
-                let found = self.sessions(&SessionQuery::default())?;
-                let sessions = found.value.into_iter().map(|record| Sighting {
-                    session: record.id,
-                    project: record.project,
-                    stamp: Vec::new(),
-                    written: 0,
-                    is_single: true,
-                });
-                Ok(Survey {
-                    projects: Vec::new(),
-                    sessions: sessions.collect(),
-                    quarantined: found.quarantined,
-                })
-            }
-            Err(error) => Err(self.read_error(&error)),
+            let mut stamp = evidence.as_bytes()[..16].to_vec();
+            stamp.extend_from_slice(counts.get(&id).map_or(&[], Vec::as_slice));
+            let project = ProjectId::parse(&project).unwrap_or_else(|_| ProjectId::global());
+            survey.sessions.push(Sighting { session, project, stamp, written: updated, is_single: true });
         }
+        Ok(survey)
     }
 
     fn has_place_for(&self, key: &Key) -> bool {
@@ -182,6 +114,74 @@ fn count(connection: &Connection, sql: &str, counts: &mut HashMap<String, Vec<u8
 }
 
 impl OpencodeDb {
+    fn session_rows(&self, connection: &Connection) -> rusqlite::Result<Vec<Row>> {
+        let mut sessions: Vec<Row> = Vec::new();
+        for table in self.schema.session_tables() {
+            let has = |column: &&str| self.schema.has_column(table, column);
+            let columns: Vec<&str> = EVIDENCE.iter().copied().filter(has).collect();
+            let sql = format!("SELECT id, project_id, time_updated, {} FROM {table}", columns.join(", "));
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query([])?;
+            let mut told = Vec::new();
+            while let Some(row) = rows.next()? {
+                told.clear();
+                for column in 1..3 + columns.len() {
+                    told.extend_from_slice(text_of(row.get_ref(column)?).as_bytes());
+                    told.push(0);
+                }
+                sessions.push(Row {
+                    id: text_of(row.get_ref(0)?),
+                    project: text_of(row.get_ref(1)?),
+                    updated: row.get_ref(2)?.as_i64_or_null().ok().flatten().unwrap_or(0),
+                    evidence: ContentHash::of(&told),
+                });
+            }
+        }
+        Ok(sessions)
+    }
+
+    /// How many messages and parts each session has, and the number of its last event.
+    fn counts(&self, connection: &Connection) -> rusqlite::Result<HashMap<String, Vec<u8>>> {
+        let mut counts = HashMap::new();
+        for (table, sql) in [
+            ("message", "SELECT session_id, count(*), max(time_created) FROM message GROUP BY session_id"),
+            ("part", "SELECT session_id, count(*), 0 FROM part GROUP BY session_id"),
+            ("session_message", "SELECT session_id, count(*), 0 FROM session_message GROUP BY session_id"),
+            ("event_sequence", "SELECT aggregate_id, seq, 0 FROM event_sequence"),
+        ] {
+            if self.schema.has(table) {
+                count(connection, sql, &mut counts)?;
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Evidence of the state of all projects.
+    fn project_times(&self, connection: &Connection) -> rusqlite::Result<Vec<u8>> {
+        if !self.schema.has_column("project", "time_updated") {
+            return Ok(Vec::new());
+        }
+        let sql =
+            "SELECT count(*), coalesce(max(time_updated), 0), coalesce(sum(time_updated), 0) FROM project";
+        connection.query_row(sql, [], |row| {
+            let values: [i64; 3] = [row.get(0)?, row.get(1)?, row.get(2)?];
+            Ok(values.into_iter().flat_map(i64::to_le_bytes).collect())
+        })
+    }
+
+    /// The sessions of a damaged database that can be read. Without evidence, they are looked at every time.
+    fn survey_around_damage(&self) -> Result<Survey, ReadError> {
+        let found = self.sessions(&SessionQuery::default())?;
+        let sessions = found.value.into_iter().map(|record| Sighting {
+            session: record.id,
+            project: record.project,
+            stamp: Vec::new(),
+            written: 0,
+            is_single: true,
+        });
+        Ok(Survey { projects: Vec::new(), sessions: sessions.collect(), quarantined: found.quarantined })
+    }
+
     /// Evidence of the state of the whole file: as long as it stays the same, nobody has written to it. With it, when
     /// somebody last did, in milliseconds.
     pub(crate) fn stamp(&self) -> (Vec<u8>, i64) {

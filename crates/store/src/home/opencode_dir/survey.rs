@@ -13,10 +13,10 @@ use std::ops::ControlFlow;
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
 use annals_core::{Key, Stored};
 
-use super::OpencodeDir;
 use super::files::Shape;
 use super::layout::{Layout, stem};
 use super::read::{self, Located};
+use super::{OpencodeDir, Tree};
 use crate::home::{Found, Quarantined, Read, ReadError, Reason, SessionRecord};
 use crate::platform::{self, Stamp};
 use crate::query::SessionQuery;
@@ -117,76 +117,21 @@ impl Source for OpencodeDir {
         if !tree.view.overlay.is_empty() {
             return None;
         }
-        let stamps = Stamps { files: &tree.view.files.dir };
+        let since = Since { tree: &tree, session: &session.id, instant: since };
         let mut quarantined = Vec::new();
-        let problem = |path: &str, reason: Reason| Quarantined {
-            place: tree.place(path),
-            reason,
-            session: Some(session.id.clone()),
-        };
         let messages = tree.layout.messages(&session.id);
         // Not to be listed is something else than to be empty: whoever reads it says why.
-        let listed = stamps.below(&messages).ok()?;
-        for (name, stamp) in listed {
+        for (name, stamp) in since.stamps().below(&messages).ok()? {
             let Some(id) = stem(tree.layout, &name) else { continue };
             let path = format!("{messages}/{name}");
-            let id = match MessageId::parse(id) {
-                Ok(id) => id,
+            let seen = match MessageId::parse(id) {
+                Ok(id) => since.message(id, &path, stamp, &mut quarantined),
                 Err(error) => {
-                    quarantined.push(problem(&path, Reason::BadName(error)));
+                    quarantined.push(since.problem(&path, Reason::BadName(error)));
                     continue;
                 }
             };
-            let mut seen = Seen {
-                id: id.clone(),
-                stored: None,
-                parts: Vec::new(),
-                n_parts: 0,
-                is_complete: true,
-                converted: false,
-                quarantined: Vec::new(),
-            };
-            if stamp.is_since(since) {
-                let key = Key::Message(session.id.clone(), id.clone());
-                match read::read_document(&tree, &path, Shape::Object, key) {
-                    Ok(Some(stored)) => seen.stored = Some(stored),
-                    Ok(None) => continue,
-                    Err(problem) => quarantined.push(problem),
-                }
-            }
-            let parts = tree.layout.parts(&session.id, &id);
-            let listed = stamps.below(&parts).unwrap_or_else(|error| {
-                seen.quarantined.push(problem(&parts, Reason::Refused(error.to_string())));
-                Vec::new()
-            });
-            for (name, stamp) in listed {
-                let Some(part) = stem(tree.layout, &name) else { continue };
-                seen.n_parts += 1;
-                let path = format!("{parts}/{name}");
-                let part = match PartId::parse(part) {
-                    Ok(part) => part,
-                    Err(error) => {
-                        seen.quarantined.push(problem(&path, Reason::BadName(error)));
-                        continue;
-                    }
-                };
-                if !stamp.is_since(since) {
-                    seen.parts.push((part, None));
-                    continue;
-                }
-                let key = Key::Part(session.id.clone(), id.clone(), part.clone());
-                match read::read_document(&tree, &path, Shape::Object, key) {
-                    Ok(Some(stored)) => seen.parts.push((part, Some(stored))),
-                    Ok(None) => {}
-                    Err(problem) => {
-                        // It is there, only unreadable.
-                        seen.parts.push((part, None));
-                        seen.quarantined.push(problem);
-                    }
-                }
-            }
-            seen.is_complete = seen.quarantined.is_empty();
-            if visit(seen).is_break() {
+            if seen.is_some_and(|seen| visit(seen).is_break()) {
                 break;
             }
         }
@@ -218,6 +163,86 @@ impl Source for OpencodeDir {
             }
         }
         Ok(found)
+    }
+}
+
+/// A look at the documents of a session that were written since an instant.
+struct Since<'l> {
+    tree: &'l Tree<'l>,
+    session: &'l SessionId,
+    instant: Millis,
+}
+
+impl Since<'_> {
+    fn stamps(&self) -> Stamps<'_> {
+        Stamps { files: &self.tree.view.files.dir }
+    }
+
+    fn problem(&self, path: &str, reason: Reason) -> Quarantined {
+        Quarantined { place: self.tree.place(path), reason, session: Some(self.session.clone()) }
+    }
+
+    /// A message and its parts; none if the message was removed meanwhile.
+    fn message(
+        &self,
+        id: MessageId,
+        path: &str,
+        stamp: Stamp,
+        quarantined: &mut Vec<Quarantined>,
+    ) -> Option<Seen> {
+        let mut seen = Seen {
+            id,
+            stored: None,
+            parts: Vec::new(),
+            n_parts: 0,
+            is_complete: true,
+            converted: false,
+            quarantined: Vec::new(),
+        };
+        if stamp.is_since(self.instant) {
+            let key = Key::Message(self.session.clone(), seen.id.clone());
+            match read::read_document(self.tree, path, Shape::Object, key) {
+                Ok(Some(stored)) => seen.stored = Some(stored),
+                Ok(None) => return None,
+                Err(problem) => quarantined.push(problem),
+            }
+        }
+        let parts = self.tree.layout.parts(self.session, &seen.id);
+        match self.stamps().below(&parts) {
+            Ok(listed) => listed.iter().for_each(|(name, stamp)| self.part(&mut seen, &parts, name, *stamp)),
+            Err(error) => {
+                seen.quarantined.push(self.problem(&parts, Reason::Refused(error.to_string())));
+            }
+        }
+        seen.is_complete = seen.quarantined.is_empty();
+        Some(seen)
+    }
+
+    fn part(&self, seen: &mut Seen, directory: &str, name: &str, stamp: Stamp) {
+        let Some(part) = stem(self.tree.layout, name) else { return };
+        seen.n_parts += 1;
+        let path = format!("{directory}/{name}");
+        let part = match PartId::parse(part) {
+            Ok(part) => part,
+            Err(error) => {
+                seen.quarantined.push(self.problem(&path, Reason::BadName(error)));
+                return;
+            }
+        };
+        if !stamp.is_since(self.instant) {
+            seen.parts.push((part, None));
+            return;
+        }
+        let key = Key::Part(self.session.clone(), seen.id.clone(), part.clone());
+        match read::read_document(self.tree, &path, Shape::Object, key) {
+            Ok(Some(stored)) => seen.parts.push((part, Some(stored))),
+            Ok(None) => {}
+            Err(problem) => {
+                // It is there, only unreadable.
+                seen.parts.push((part, None));
+                seen.quarantined.push(problem);
+            }
+        }
     }
 }
 
