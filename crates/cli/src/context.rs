@@ -33,6 +33,8 @@ pub(crate) struct Context {
     pub(crate) is_syncing: bool,
     /// Whether an operation was carried out that no store could record.
     pub(crate) is_unrecorded: Arc<AtomicBool>,
+    /// The user's homes, once they were looked for.
+    pub(crate) found: OnceLock<Vec<PathBuf>>,
     output: OutputOptions,
 }
 
@@ -64,7 +66,7 @@ impl Context {
             json: global.json,
             quiet: global.quiet,
             verbose: global.verbose,
-            clock: Clock { now: now(), zone: jiff::tz::TimeZone::system() },
+            clock: Clock::new(now()),
             current_dir,
             homes: global.home.iter().filter(|home| !home.is_empty()).cloned().collect(),
             data_directory: open::data_directory(data_home.as_deref(), home.as_deref()),
@@ -72,6 +74,7 @@ impl Context {
             store,
             is_syncing: !global.no_sync,
             is_unrecorded: Arc::default(),
+            found: OnceLock::new(),
             output: OutputOptions { color: global.color, pager: !global.no_pager },
         })
     }

@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn members_are_named_and_texts_compared_by_line() {
-        let clock = Clock { now: 0, zone: jiff::tz::TimeZone::UTC };
+        let clock = Clock::in_zone(0, jiff::tz::TimeZone::UTC);
         let check = |before: &str, after: &str, expected: &[Line]| {
             let [before, after] = [before, after].map(|text| Document::parse(text.into()).unwrap());
             assert_eq!(lines(&before, &after, &clock), expected);

@@ -389,7 +389,13 @@ impl Context {
         }
     }
 
+    /// The user's homes, as they were when the command began.
     pub(crate) fn found_paths(&self) -> Vec<PathBuf> {
+        self.found.get_or_init(|| self.discover_homes()).clone()
+    }
+
+    /// The user's homes: those in the data directory, and the database that `OPENCODE_DB` names.
+    pub(crate) fn discover_homes(&self) -> Vec<PathBuf> {
         let Some(data) = &self.data_directory else { return Vec::new() };
         let Discovered { directory, mut databases, .. } = open::discover(data);
         if let Some(named) = self.opencode_db.as_deref().map(|named| data.join(named))

@@ -38,7 +38,7 @@ impl Context {
                 match recorded {
                     Some(Ok(store)) if !store.is_read_only() => {
                         let store = store.with_clock(now);
-                        self.recover(&Workspace::new(&store, &self.found_paths()));
+                        self.recover(&Workspace::new(&store, &self.discover_homes()));
                         match is_named {
                             true => work(&Workspace::of_named(&store, &paths)),
                             false => work(&Workspace::new(&store, &paths)),
@@ -82,7 +82,7 @@ impl Context {
         kind: Kind,
         work: impl FnOnce(&dyn Write) -> Written<T>,
     ) -> Result<(T, Report), CliError> {
-        let homes = self.found_paths();
+        let homes = self.discover_homes();
         let store = match &self.store.path {
             Some(path) => Annals::open_or_create(path).ok().filter(|store| !store.is_read_only()),
             None => None,

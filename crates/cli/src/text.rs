@@ -1,6 +1,7 @@
 //! Text for a terminal: made harmless, cut, wrapped; numbers and times for people.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use jiff::{Timestamp, tz::TimeZone};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -319,10 +320,26 @@ pub(crate) fn bytes(n: u64) -> String {
 #[derive(Debug, Clone)]
 pub(crate) struct Clock {
     pub(crate) now: i64,
-    pub(crate) zone: TimeZone,
+    zone: OnceLock<TimeZone>,
 }
 
 impl Clock {
+    /// A clock in the time zone of the system.
+    pub(crate) fn new(now: i64) -> Clock {
+        Clock { now, zone: OnceLock::new() }
+    }
+
+    /// A clock in another time zone.
+    #[cfg(test)]
+    pub(crate) fn in_zone(now: i64, zone: TimeZone) -> Clock {
+        Clock { now, zone: zone.into() }
+    }
+
+    /// The time zone. To find that of the system, all that there are have to be listed; many commands do without.
+    pub(crate) fn zone(&self) -> &TimeZone {
+        self.zone.get_or_init(TimeZone::system)
+    }
+
     /// A time of day, seconds included.
     pub(crate) fn time(&self, millis: i64) -> String {
         self.format(millis, "%H:%M:%S")
@@ -354,7 +371,7 @@ impl Clock {
     pub(crate) fn day(&self, millis: i64) -> i64 {
         match Timestamp::from_millisecond(millis) {
             Ok(time) => {
-                let offset = self.zone.to_offset(time).seconds();
+                let offset = self.zone().to_offset(time).seconds();
                 (millis.div_euclid(1000) + i64::from(offset)).div_euclid(86_400)
             }
             Err(_) => millis.div_euclid(86_400_000),
@@ -371,7 +388,7 @@ impl Clock {
 
     /// The beginning of today, or of the day so many days ago.
     pub(crate) fn midnight(&self, days_ago: i64) -> i64 {
-        let today = Timestamp::from_millisecond(self.now).map(|now| now.to_zoned(self.zone.clone()));
+        let today = Timestamp::from_millisecond(self.now).map(|now| now.to_zoned(self.zone().clone()));
         let day = today.and_then(|today| today.checked_sub(jiff::Span::new().try_days(days_ago)?));
         let midnight = day.and_then(|day| day.start_of_day());
         midnight.map_or(self.now, |midnight| midnight.timestamp().as_millisecond())
@@ -379,7 +396,7 @@ impl Clock {
 
     fn format(&self, millis: i64, format: &str) -> String {
         match Timestamp::from_millisecond(millis) {
-            Ok(time) => time.to_zoned(self.zone.clone()).strftime(format).to_string(),
+            Ok(time) => time.to_zoned(self.zone().clone()).strftime(format).to_string(),
             Err(_) => "-".to_owned(),
         }
     }

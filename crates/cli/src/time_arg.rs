@@ -25,7 +25,7 @@ pub(crate) fn parse_time(text: &str, clock: &Clock) -> Result<i64, CliError> {
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Ok(instant.as_millisecond());
     }
-    let local = |time: DateTime| -> Result<Zoned, jiff::Error> { time.to_zoned(clock.zone.clone()) };
+    let local = |time: DateTime| -> Result<Zoned, jiff::Error> { time.to_zoned(clock.zone().clone()) };
     let zoned = match (text.parse::<Date>(), text.replacen(' ', "T", 1).parse::<DateTime>()) {
         (_, Ok(time)) => local(time),
         (Ok(date), _) => local(date.at(0, 0, 0, 0)),
@@ -60,7 +60,7 @@ mod tests {
     fn yesterday_begins_at_midnight_whatever_clocks_do() {
         let check = |zone: &str, now: &str, today: &str, yesterday: &str| {
             let millis = |time: &str| time.parse::<Timestamp>().unwrap().as_millisecond();
-            let clock = Clock { now: millis(now), zone: jiff::tz::TimeZone::get(zone).unwrap() };
+            let clock = Clock::in_zone(millis(now), jiff::tz::TimeZone::get(zone).unwrap());
             assert_eq!(parse_time("today", &clock).unwrap(), millis(today), "{zone} {now}");
             assert_eq!(parse_time("yesterday", &clock).unwrap(), millis(yesterday), "{zone} {now}");
         };
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn times_are_read_as_people_write_them() {
-        let clock = Clock { now: 1_771_950_000_000, zone: jiff::tz::TimeZone::UTC };
+        let clock = Clock::in_zone(1_771_950_000_000, jiff::tz::TimeZone::UTC);
         let check =
             |text: &str, expected: i64| assert_eq!(parse_time(text, &clock).unwrap(), expected, "{text}");
         check("2026-02-01", 1_769_904_000_000);

@@ -27,6 +27,8 @@ use crate::summary::{self, SessionState, SessionSummary};
 const SETTLING: Millis = 10 * 60 * 1000;
 /// An answer that has not ended after this time never will: its process is gone. OpenCode never mends such sessions.
 const ABANDONED: Millis = 7 * 24 * 60 * 60 * 1000;
+/// How many messages are compared with the store in one transaction: beginning one takes longer than to compare a message.
+const MESSAGES_TOGETHER: usize = 256;
 /// How many bytes of documents are handed to the writer at once.
 const CHUNK_BYTES: usize = 512 << 10;
 
@@ -131,6 +133,8 @@ struct Looking<'l> {
     is_open: bool,
     /// When something was last written, as far as documents tell.
     last: Millis,
+    /// The parts of messages that were seen whole, until they are compared with what the store has.
+    seen: Vec<(MessageId, HashSet<PartId>)>,
 }
 
 impl<'l> Looking<'l> {
@@ -172,6 +176,7 @@ impl<'l> Looking<'l> {
             context: None,
             is_open: false,
             last: 0,
+            seen: Vec::new(),
         })
     }
 
@@ -302,6 +307,7 @@ impl<'l> Looking<'l> {
         if self.is_stopped {
             return Ok(None);
         }
+        self.find_lost_parts()?;
         if unvisited.is_empty() {
             self.missing_messages(source, &present)?;
         }
@@ -333,9 +339,18 @@ impl<'l> Looking<'l> {
             present.insert(id);
         }
         if seen.is_complete {
-            let lost = self.comparing.lost_parts(&seen.id, &present)?;
-            self.extend(lost);
+            self.seen.push((seen.id, present));
         }
+        if self.seen.len() >= MESSAGES_TOGETHER {
+            self.find_lost_parts()?;
+        }
+        Ok(())
+    }
+
+    fn find_lost_parts(&mut self) -> Result<(), ReadError> {
+        let seen = std::mem::take(&mut self.seen);
+        let lost = self.comparing.lost_parts(&seen)?;
+        self.extend(lost);
         Ok(())
     }
 
@@ -349,7 +364,7 @@ impl<'l> Looking<'l> {
             let key = Key::Message(self.comparing.session.clone(), message.clone());
             let lost = self.comparing.lost_documents(&[key])?;
             self.extend(lost);
-            for part in self.comparing.lost_parts(&message, &HashSet::new())? {
+            for part in self.comparing.lost_parts(&[(message, HashSet::new())])? {
                 match source.document(part.key()) {
                     Ok(None) => self.extend([part]),
                     Ok(Some(_)) | Err(ReadError::Unreadable(_)) => {}

@@ -103,27 +103,27 @@ impl Comparing<'_> {
         Ok(self.in_home(connection, &known)?.bytes.map(|_| Finding::Lacks(key)))
     }
 
-    /// The parts of a message that this home does not have.
+    /// The parts that this home does not have of some messages, given those it has.
     pub(crate) fn lost_parts(
         &self,
-        message: &MessageId,
-        present: &HashSet<PartId>,
+        messages: &[(MessageId, HashSet<PartId>)],
     ) -> Result<Vec<Finding>, ReadError> {
-        if !self.has_messages {
+        if !self.has_messages || messages.is_empty() {
             return Ok(Vec::new());
         }
         self.store.read(|connection| {
-            let Some(session) = number(connection, 0, Kind::Session, self.session.as_str())? else {
-                return Ok(Vec::new());
-            };
-            let Some(n) = number(connection, session, Kind::Message, message.as_str())? else {
-                return Ok(Vec::new());
-            };
             let mut lost = Vec::new();
-            for (_, id) in below(connection, n, Kind::Part)? {
-                let Ok(id) = PartId::parse(&id) else { continue };
-                if !present.contains(&id) {
-                    lost.extend(self.lost(connection, Key::Part(self.session.clone(), message.clone(), id))?);
+            let Some(session) = number(connection, 0, Kind::Session, self.session.as_str())? else {
+                return Ok(lost);
+            };
+            for (message, present) in messages {
+                let Some(n) = number(connection, session, Kind::Message, message.as_str())? else { continue };
+                for (_, id) in below(connection, n, Kind::Part)? {
+                    let Ok(id) = PartId::parse(&id) else { continue };
+                    if !present.contains(&id) {
+                        let key = Key::Part(self.session.clone(), message.clone(), id);
+                        lost.extend(self.lost(connection, key)?);
+                    }
                 }
             }
             Ok(lost)
