@@ -653,6 +653,37 @@ fn nothing_of_a_forgotten_session_is_left_in_what_operations_keep() {
     }
 }
 
+/// A row that comes back gets another number where its own was taken. That is no change that keeps an earlier operation from being undone.
+#[test]
+fn an_operation_is_undone_after_its_rows_got_other_numbers() {
+    for kind in [Kind::Database12, Kind::Database18] {
+        let user = user(kind);
+        let database = user.opencode().join("opencode.db");
+        let before = bytes(&user);
+        let first = last_revision(&user);
+        let operations = operations(&user, &first);
+        let import: Vec<&str> = operations[4].1.iter().map(String::as_str).collect();
+        let _ = user.annals(&import).run().ok();
+        let _ = user.annals(&["rename", "ses_36ddddffe4", "Another"]).run().ok();
+        let _ = user.annals(&["rm", "--yes", "ses_36ddddffe4"]).run().ok();
+        // OpenCode goes on with another session, and its rows get the numbers that are free.
+        let connection = Connection::open(&database).unwrap();
+        let columns = "session_id, time_created, time_updated, data";
+        let of_message = format!(
+            "INSERT INTO message (id, {columns}) SELECT 'msg_new1', {columns} FROM message \
+             WHERE session_id = 'ses_36aaaaffe1' LIMIT 1"
+        );
+        connection.execute_batch(&of_message).unwrap();
+        drop(connection);
+        for operation in ["3", "2", "1"] {
+            let _ = user.annals(&["undo", operation]).run().ok();
+        }
+        let mut after = bytes(&user);
+        after.retain(|name, _| !name.contains("msg_new1"));
+        assert!(after == before, "{kind:?}: {:?}", differences(&before, &after));
+    }
+}
+
 /// What `rm` deletes from a database is written over. What the log keeps until OpenCode empties it is told.
 #[test]
 fn what_was_deleted_and_forgotten_is_written_over_or_told() {

@@ -111,7 +111,17 @@ pub(crate) mod files {
     }
 }
 
-/// The hash of bytes that may not be there.
+/// How the bytes of a row begin that has a number: see `opencode_db/pieces.rs`.
+const NUMBERED: &[u8] = br#"[["rowid",{"i":"#;
+
+/// The hash that tells whether something is as it was, if it is there. The number of a row does not count: a row that comes back gets
+/// another one where its own was taken meanwhile, and nothing refers to it.
 pub(crate) fn hash_of(bytes: Option<&Vec<u8>>) -> Option<ContentHash> {
-    bytes.map(|bytes| ContentHash::of(bytes))
+    bytes.map(|bytes| ContentHash::of(without_number(bytes)))
+}
+
+fn without_number(bytes: &[u8]) -> &[u8] {
+    let Some(rest) = bytes.strip_prefix(NUMBERED) else { return bytes };
+    let end = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'-');
+    end.and_then(|end| rest[end..].strip_prefix(b"}],")).unwrap_or(bytes)
 }

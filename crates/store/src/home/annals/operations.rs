@@ -16,7 +16,7 @@ use super::kind::Kind;
 use super::read::{number_of, placed};
 use super::revise::{Revising, state_at};
 use super::{Annals, derived};
-use crate::home::pieces::{FILES, Piece};
+use crate::home::pieces::{FILES, Piece, hash_of};
 use crate::home::{CommitError, ReadError};
 use crate::ops::plan::Plan;
 use crate::ops::{Operation, OperationQuery, Request, State};
@@ -128,16 +128,16 @@ impl Annals {
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?;
             for (piece, packed) in pieces.iter().zip(&packed) {
-                let hash = |bytes: &Option<Vec<u8>>| {
-                    bytes.as_ref().map(|bytes| ContentHash::of(bytes).as_bytes().to_vec())
-                };
+                // That of what was there before also tells whether it is kept undamaged.
+                let before = piece.before.as_ref().map(|bytes| ContentHash::of(bytes));
+                let bytes_of = |hash: Option<ContentHash>| hash.map(|hash| hash.as_bytes().to_vec());
                 insert.execute((
                     operation,
                     step,
                     &piece.place,
                     piece.session.as_ref().map(SessionId::as_str),
-                    hash(&piece.before),
-                    hash(&piece.after),
+                    bytes_of(before),
+                    bytes_of(hash_of(piece.after.as_ref())),
                     packed.as_ref().map(|packed| packed.form),
                     packed.as_ref().map(|packed| packed.size as i64),
                     packed.as_ref().map(|packed| &packed.bytes[..]),
@@ -467,7 +467,10 @@ fn noted_piece(row: &Row<'_>) -> rusqlite::Result<NotedPiece> {
     Ok(NotedPiece {
         place: row.get(0)?,
         session: session.and_then(|id| SessionId::parse(&id).ok()),
-        before_hash,
+        before_hash: match &before {
+            Before::Bytes(bytes) => hash_of(Some(bytes)),
+            Before::Nothing | Before::NotKept => before_hash,
+        },
         after_hash: hash(3)?,
         before,
     })

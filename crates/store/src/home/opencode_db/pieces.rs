@@ -22,6 +22,26 @@ const DIFFS: &str = "storage/session_diff/";
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredRow(Vec<(String, Cell)>);
 
+impl StoredRow {
+    /// The number of the row, where no column shows it.
+    fn number(&mut self) -> Option<&mut i64> {
+        self.0.iter_mut().find_map(|(name, cell)| match (&name[..], cell) {
+            ("rowid", Cell::Integer(number)) => Some(number),
+            _ => None,
+        })
+    }
+}
+
+/// A row as it is to be, with the number that it has now: see [`hash_of`]. Anything else as it is.
+fn with_number_of(current: &[u8], bytes: &[u8]) -> rusqlite::Result<Vec<u8>> {
+    let rows = (serde_json::from_slice::<StoredRow>(current), serde_json::from_slice::<StoredRow>(bytes));
+    let (Ok(mut current), Ok(mut row)) = rows else { return Ok(bytes.to_vec()) };
+    if let (Some(now), Some(number)) = (current.number(), row.number()) {
+        *number = *now;
+    }
+    serde_json::to_vec(&row).map_err(unwritable)
+}
+
 /// A value with its type, so that it comes back as it was.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 enum Cell {
@@ -359,7 +379,8 @@ impl OpencodeDb {
                 (None, Some(bytes)) => {
                     Some(self.with_free_number(connection, piece, bytes, &mut numbers).map_err(failed)?)
                 }
-                (_, bytes) => bytes.clone(),
+                (Some(current), Some(bytes)) => Some(with_number_of(current, bytes).map_err(failed)?),
+                (_, None) => None,
             };
             let (place, session) = (piece.place.clone(), piece.session.clone());
             noted.push(Piece { place, session, before: current, after });
@@ -430,11 +451,7 @@ impl OpencodeDb {
         };
         let mut row: StoredRow = serde_json::from_slice(bytes).map_err(unwritable)?;
         let is_key = table.key.iter().any(|column| column == "rowid");
-        let number = row.0.iter_mut().find_map(|(name, cell)| match (&name[..], cell) {
-            ("rowid", Cell::Integer(number)) => Some(number),
-            _ => None,
-        });
-        let Some(number) = number.filter(|_| !is_key) else { return Ok(bytes.to_vec()) };
+        let Some(number) = row.number().filter(|_| !is_key) else { return Ok(bytes.to_vec()) };
         let is_taken = connection
             .prepare_cached(&format!("SELECT 1 FROM {} WHERE rowid = ?1", quoted(&table.name)))?
             .exists([*number])?;
