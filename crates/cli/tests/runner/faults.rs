@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::kit::{NOW, User, in_parallel, memory, write};
 use super::walk::homes::{files, rows};
 
-/// How many points to run: a number, or `all`. Unset for the short form.
+/// How many points to run: a number, `all`, or `syncs` for each sync of a file. Unset for the short form.
 const POINTS: &str = "ANNALS_FAULTS";
 /// How many failures of each kind at the syncs of a file a command meets in the short form. Of other calls it is one of two kinds.
 const SAMPLE: usize = 2;
@@ -439,6 +439,9 @@ fn whatever_fails_nothing_acknowledged_is_lost_and_no_answer_is_wrong() {
         for fault in faults(scenario, wanted.is_some(), &mut random) {
             points.push((points.len(), scenario, fault));
         }
+    }
+    if wanted.as_deref() == Some("syncs") {
+        points.retain(|(_, _, fault)| fault.calls == "s");
     }
     // One point by its number, and what it leaves.
     if let Ok(point) = std::env::var("ANNALS_FAULT_POINT") {
