@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use annals::home::annals::Annals;
 use annals::home::{Page, Read, SessionRecord, Want, Write};
 use annals::model::id::{MessageId, ProjectId, SessionId};
 use annals::model::{Document, Key, Transaction};
+use annals::stores::sqlite::SqliteStore;
 
 use crate::generate;
 use crate::store::{megabytes, milliseconds, peak_memory};
@@ -21,7 +21,7 @@ const PAGE: usize = 20;
 
 /// Makes a store with such a session in a directory.
 pub fn make(directory: &Path, n_parts: usize, n_bytes: usize) -> Result<String, Box<dyn std::error::Error>> {
-    let store = Annals::open_or_create(&directory.join("annals.db"))?;
+    let store = SqliteStore::open_or_create(&directory.join("annals.db"))?;
     let session = annals::ids::new_session();
     let began = Instant::now();
     let mut transaction = Transaction::new("a session");
@@ -56,7 +56,7 @@ pub fn make(directory: &Path, n_parts: usize, n_bytes: usize) -> Result<String, 
 /// Reads pages of the session that [`make`] made.
 pub fn measure(directory: &Path) -> Result<String, Box<dyn std::error::Error>> {
     let mut report = String::from("| what | figure |\n|---|---|\n");
-    let store = Annals::open(&directory.join("annals.db"))?;
+    let store = SqliteStore::open(&directory.join("annals.db"))?;
     let session = store.sessions(&Default::default())?.value.pop().ok_or("there is no session")?;
     let ids = message_ids(&store, &session)?;
     let mut times = Vec::new();
@@ -96,7 +96,7 @@ fn printed(n_bytes: usize) -> String {
 }
 
 fn message_ids(
-    store: &Annals,
+    store: &SqliteStore,
     session: &SessionRecord,
 ) -> Result<Vec<MessageId>, Box<dyn std::error::Error>> {
     let mut ids = Vec::new();
@@ -110,7 +110,7 @@ fn message_ids(
 }
 
 fn page(
-    store: &Annals,
+    store: &SqliteStore,
     session: &SessionRecord,
     before: Option<MessageId>,
 ) -> Result<Duration, Box<dyn std::error::Error>> {

@@ -7,13 +7,13 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use annals::home::annals::Annals;
-use annals::home::opencode_dir::OpencodeDir;
 use annals::home::{Read, Want, Write};
+use annals::homes::opencode::directory::OpencodeDirectory;
 use annals::model::search::{query, searchable};
 use annals::model::{Document, Key, Transaction};
 use annals::query::SessionQuery;
 use annals::search::{Request, Wanted};
+use annals::stores::sqlite::SqliteStore;
 use annals::sync::{self, Options, Stage};
 
 use crate::generate;
@@ -36,10 +36,10 @@ pub fn measure(measurement: &Measurement) -> Result<String, Box<dyn std::error::
     let scratch = tempfile::tempdir_in(measurement.home.parent().unwrap_or(Path::new(".")))?;
     let mut report = String::from("| what | figure |\n|---|---|\n");
     let place = measurement.keep.as_deref().unwrap_or(scratch.path());
-    let store = Annals::open_or_create(&place.join("annals.db"))?;
-    let source = OpencodeDir::open(&measurement.home)?;
+    let store = SqliteStore::open_or_create(&place.join("annals.db"))?;
+    let source = OpencodeDirectory::open(&measurement.home)?;
     let mut stage = |name: &str,
-                     store: &Annals,
+                     store: &SqliteStore,
                      options: Options|
      -> Result<(), Box<dyn std::error::Error>> {
         let (began, cpu) = (Instant::now(), cpu_time());
@@ -60,7 +60,7 @@ pub fn measure(measurement: &Measurement) -> Result<String, Box<dyn std::error::
     stage("complete sync with the text index", &store, options)?;
     stage("the same, nothing changed", &store, options)?;
     stage("the same, nothing changed, --full", &store, Options { full: true, ..options })?;
-    let staged = Annals::open_or_create(&scratch.path().join("staged.db"))?;
+    let staged = SqliteStore::open_or_create(&scratch.path().join("staged.db"))?;
     stage("in stages: sessions and messages", &staged, Options { stage: Stage::Messages, ..options })?;
     stage("in stages: parts", &staged, Options { stage: Stage::Parts, ..options })?;
     stage("in stages: text index", &staged, options)?;
@@ -92,13 +92,13 @@ pub fn measure_commits(directory: &Path, n_commits: usize) -> Result<String, Box
 /// Measures only searches, of a store that is there.
 pub fn measure_searches(store: &Path, n_queries: usize) -> Result<String, Box<dyn std::error::Error>> {
     let mut report = String::from("| what | figure |\n|---|---|\n");
-    search(&mut report, &Annals::open(store)?, n_queries)?;
+    search(&mut report, &SqliteStore::open(store)?, n_queries)?;
     writeln!(report, "| peak memory | {:.0} MB |", megabytes(peak_memory()))?;
     Ok(report)
 }
 
 /// The same texts in an index of SQLite's own, without the texts themselves, and the words of one query of each kind.
-fn fts5(report: &mut String, store: &Annals, scratch: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn fts5(report: &mut String, store: &SqliteStore, scratch: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let path = scratch.join("fts5.db");
     let connection = rusqlite::Connection::open(&path)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
@@ -159,7 +159,11 @@ fn fts5(report: &mut String, store: &Annals, scratch: &Path) -> Result<(), Box<d
 }
 
 /// Asks queries of all kinds and tells how long they took.
-fn search(report: &mut String, store: &Annals, n_queries: usize) -> Result<(), Box<dyn std::error::Error>> {
+fn search(
+    report: &mut String,
+    store: &SqliteStore,
+    n_queries: usize,
+) -> Result<(), Box<dyn std::error::Error>> {
     let vocabulary = generate::vocabulary();
     let word = |rank: usize| vocabulary[rank.min(vocabulary.len() - 1)].as_str();
     let queries = (0..n_queries).map(|n| match n % 5 {
@@ -228,7 +232,7 @@ fn commits(report: &mut String, scratch: &Path, n_commits: usize) -> Result<(), 
             r#"{{"id":"prt_{n:026}","sessionID":"{session}","messageID":"{message}","type":"text","text":"{text}"}}"#
         )
     };
-    let store = Annals::open_or_create(&scratch.join("commits.db"))?;
+    let store = SqliteStore::open_or_create(&scratch.join("commits.db"))?;
     let mut transaction = Transaction::new("a session");
     transaction.insert(
         Key::Session(annals::model::id::ProjectId::global(), session.clone()),

@@ -1,11 +1,21 @@
 //! The data of a row: what it becomes, what OpenCode's server would require of it, and the way back.
 #![no_main]
 
-use annals_core::complete::{self, Completed, Surroundings};
 use annals_core::id::{MessageId, PartId, SessionId};
 use annals_core::json::same_value;
-use annals_core::{Document, Key, arrange, second_store};
+use annals_core::{Document, Key};
 use libfuzzer_sys::fuzz_target;
+use opencode::complete::{self, Completed, Surroundings};
+use opencode::{arrange, second_store};
+
+/// These files need nothing of their crate, and to build all of it for a fuzzer would take minutes.
+#[allow(dead_code)]
+#[path = "../../crates/store/src/homes/opencode"]
+mod opencode {
+    pub mod arrange;
+    pub mod complete;
+    pub mod second_store;
+}
 
 fuzz_target!(|data: &[u8]| {
     let session = SessionId::parse("ses_1").expect("an id");

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::record::{FileDiff, Part, PartBody, Project, Session, Todo};
 use super::{GenerateError, Totals, json};
 
-/// One writer into a `storage` directory. Several may write into the same one, each to files of its own;
+/// One writer into a `storage` directory. UnionHome may write into the same one, each to files of its own;
 /// their totals add up.
 #[derive(Debug)]
 pub(crate) struct Home {

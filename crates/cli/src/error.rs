@@ -6,14 +6,14 @@ use std::io;
 
 use annals::find::FindError;
 use annals::history::UndoError;
-use annals::home::annals::{BackupError, ForgetError, OpenAnnalsError};
-use annals::home::opencode_db::OpenDbError;
-use annals::home::opencode_dir::OpenDirError;
 use annals::home::{CommitError, DamagedRows, Quarantined, ReadError};
+use annals::homes::opencode::database::OpenDbError;
+use annals::homes::opencode::directory::OpenDirError;
 use annals::import::ImportError;
 use annals::open::OpenError;
 use annals::remove::RemoveError;
 use annals::search::SearchError;
+use annals::stores::sqlite::{BackupError, ForgetError, OpenStoreError};
 use annals::sync::SyncError;
 
 use crate::context::Context;
@@ -102,7 +102,7 @@ impl From<OpenError> for CliError {
     fn from(error: OpenError) -> CliError {
         let message = CliError::new(&error);
         match error {
-            OpenError::Annals(error) => error.into(),
+            OpenError::SqliteStore(error) => error.into(),
             OpenError::Dir(OpenDirError::NotFound { .. }) => message.hint(
                 "`--home` takes the path of an OpenCode data directory, usually ~/.local/share/opencode",
             ),
@@ -125,20 +125,20 @@ impl From<OpenError> for CliError {
     }
 }
 
-impl From<OpenAnnalsError> for CliError {
-    fn from(error: OpenAnnalsError) -> CliError {
+impl From<OpenStoreError> for CliError {
+    fn from(error: OpenStoreError) -> CliError {
         let message = CliError::new(&error);
         match error {
-            OpenAnnalsError::NotFound { .. } => message.hint("any command without `--home` makes a store"),
-            OpenAnnalsError::NotAStore { .. } => message.hint("`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere"),
-            OpenAnnalsError::Newer { .. } => message.hint("install the newer annals"),
-            OpenAnnalsError::Network { .. } => {
+            OpenStoreError::NotFound { .. } => message.hint("any command without `--home` makes a store"),
+            OpenStoreError::NotAStore { .. } => message.hint("`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere"),
+            OpenStoreError::Newer { .. } => message.hint("install the newer annals"),
+            OpenStoreError::Network { .. } => {
                 message.hint("`--store PATH` or ANNALS_STORE keeps it on a local disk")
             }
-            OpenAnnalsError::Damaged { .. } => message.hint(
+            OpenStoreError::Damaged { .. } => message.hint(
                 "nothing was touched; `annals restore-backup` puts a backup in its place, or move it away and a new one is made",
             ),
-            OpenAnnalsError::NoRoom { .. } => message.hint("make room on the disk"),
+            OpenStoreError::NoRoom { .. } => message.hint("make room on the disk"),
             _ => message.hint("`--store PATH` or ANNALS_STORE keeps the store elsewhere"),
         }
     }

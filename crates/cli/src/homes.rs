@@ -4,12 +4,13 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use annals::history::At;
-use annals::home::annals::{Annals, OpenAnnalsError};
-use annals::home::opencode_db::Generation;
-use annals::home::{Read, SessionRecord, Several, Write};
+use annals::home::{Read, SessionRecord, Write};
+use annals::homes::UnionHome;
+use annals::homes::opencode::database::Generation;
 use annals::open::{self, Discovered};
 use annals::query::SessionQuery;
 use annals::scratch::Scratch;
+use annals::stores::sqlite::{OpenStoreError, SqliteStore};
 use annals::sync::source::Source;
 use annals::sync::{self, Account, Options, Stage, SyncError};
 use annals::workspace::Workspace;
@@ -30,7 +31,7 @@ pub(crate) enum Homes {
 
 /// A store, and what it is kept up to date with.
 pub(crate) struct Store {
-    pub(crate) annals: Annals,
+    pub(crate) annals: SqliteStore,
     /// The homes of OpenCode it follows.
     sources: Vec<PathBuf>,
     /// Whether it was named with `--home`, and so is worked on for itself.
@@ -52,7 +53,7 @@ pub(crate) enum Freshness {
 
 /// Why the user's store is of no use.
 enum Unusable {
-    Open(OpenAnnalsError),
+    Open(OpenStoreError),
     Sync(SyncError),
     /// It cannot be written to, and there is nothing in it.
     Empty(String),
@@ -95,7 +96,7 @@ impl Context {
             Ok(store) => Ok(Homes::Store(Box::new(store))),
             Err(Unusable::Nothing(error)) => Err(error),
             // Who names a store wants that one, and not an answer from elsewhere.
-            Err(Unusable::Open(error @ OpenAnnalsError::NotAStore { .. })) if self.store.is_named => {
+            Err(Unusable::Open(error @ OpenStoreError::NotAStore { .. })) if self.store.is_named => {
                 Err(error.into())
             }
             Err(unusable) if found.paths.is_empty() => Err(unusable.into()),
@@ -147,14 +148,14 @@ impl Context {
         let directory = Scratch::new_in(&std::env::temp_dir()).map_err(failed)?;
         let path = directory.path().join("annals.db");
         self.note_verbose(&format!("searching through a passing store, {}", path.display()));
-        let annals = Annals::open_or_create(&path)?.with_clock(now);
+        let annals = SqliteStore::open_or_create(&path)?.with_clock(now);
         self.sync(&annals, &sources, Options::to(stage))?;
         let freshness = Freshness::Synced;
         Ok((Store { annals, sources: Vec::new(), is_named: true, freshness }, Some(directory)))
     }
 
     /// Takes the homes that `--home` names, or else the user's, over into the user's store.
-    pub(crate) fn sync_now(&self, options: Options) -> Result<(Annals, Account), CliError> {
+    pub(crate) fn sync_now(&self, options: Options) -> Result<(SqliteStore, Account), CliError> {
         if !self.is_syncing {
             return Err(CliError::usage("`sync` with `--no-sync` would do nothing"));
         }
@@ -180,7 +181,7 @@ impl Context {
                 sources
             }
         };
-        let annals = Annals::open_or_create(&self.store_path()?)?.with_clock(now);
+        let annals = SqliteStore::open_or_create(&self.store_path()?)?.with_clock(now);
         let own = self.found_paths();
         let workspace = Workspace::new(&annals, &own);
         self.recover(&workspace);
@@ -229,7 +230,7 @@ impl Context {
         if !self.names_store(url) {
             return Ok(None);
         }
-        let annals = Annals::open(&open::path_of(url)?)?.with_clock(now);
+        let annals = SqliteStore::open(&open::path_of(url)?)?.with_clock(now);
         self.note_verbose(&format!("reading {}", annals.url()));
         Ok(Some(Store { annals, sources: Vec::new(), is_named: true, freshness: Freshness::Left }))
     }
@@ -263,8 +264,8 @@ impl Context {
                     ),
                 });
             }
-            true => Annals::open(path),
-            false => Annals::open_or_create(path),
+            true => SqliteStore::open(path),
+            false => SqliteStore::open_or_create(path),
         };
         let annals = opened.map_err(Unusable::Open)?.with_clock(now);
         if let Some(lost) = annals.lost() {
@@ -307,7 +308,7 @@ impl Context {
     /// Brings a store up to date and says what came of it.
     fn sync(
         &self,
-        store: &Annals,
+        store: &SqliteStore,
         sources: &[Box<dyn Source>],
         options: Options,
     ) -> Result<Account, SyncError> {
@@ -328,7 +329,7 @@ impl Context {
             false => self.open_each(),
             true => match self.open_found() {
                 Err(error) if self.found_paths().is_empty() => {
-                    match self.store.path.as_deref().map(Annals::open) {
+                    match self.store.path.as_deref().map(SqliteStore::open) {
                         Some(Ok(store)) if store.sessions(&SessionQuery::default())?.value.is_empty() => {
                             Err(error)
                         }
@@ -481,10 +482,10 @@ impl Store {
 
 impl Homes {
     /// All of them as one.
-    pub(crate) fn read(&self) -> Several<'_> {
+    pub(crate) fn read(&self) -> UnionHome<'_> {
         match self {
-            Homes::Store(store) => Several::new(vec![&store.annals]),
-            Homes::Direct(homes) => Several::new(homes.iter().map(|home| &**home as &dyn Read).collect()),
+            Homes::Store(store) => UnionHome::new(vec![&store.annals]),
+            Homes::Direct(homes) => UnionHome::new(homes.iter().map(|home| &**home as &dyn Read).collect()),
         }
     }
 
@@ -509,8 +510,8 @@ impl Homes {
 
 /// Homes as they are, or a store as it was.
 pub(crate) enum Reading<'h> {
-    Now(Several<'h>),
-    Then { store: &'h Annals, past: Box<dyn Read + 'h>, at: At },
+    Now(UnionHome<'h>),
+    Then { store: &'h SqliteStore, past: Box<dyn Read + 'h>, at: At },
 }
 
 impl Reading<'_> {
@@ -545,7 +546,7 @@ impl Target {
     pub(crate) fn open_or_create(&self) -> Result<Box<dyn Write>, CliError> {
         Ok(match self {
             Target::Home(url) => open::open_or_create(url, Generation::Portable)?,
-            Target::Store(path) => Box::new(Annals::open_or_create(path)?.with_clock(now)),
+            Target::Store(path) => Box::new(SqliteStore::open_or_create(path)?.with_clock(now)),
         })
     }
 }
@@ -568,7 +569,7 @@ fn open_sources(url: &str) -> Result<Vec<Box<dyn Source>>, CliError> {
 }
 
 /// Whether a session is in a home of OpenCode that the store follows.
-pub(crate) fn is_followed(store: &Annals, session: &SessionRecord) -> bool {
+pub(crate) fn is_followed(store: &SqliteStore, session: &SessionRecord) -> bool {
     session.gone.is_none() && session.origins.iter().any(|origin| *origin != store.url())
 }
 

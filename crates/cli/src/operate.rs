@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use annals::home::Write;
-use annals::home::annals::Annals;
 use annals::open;
 use annals::ops::{self, Kind, OperationError, Recovered, Report, Request, Written};
 use annals::scratch::Scratch;
+use annals::stores::sqlite::SqliteStore;
 use annals::workspace::Workspace;
 
 use crate::context::{Context, now};
@@ -34,7 +34,7 @@ impl Context {
             Homes::Direct(direct) => {
                 let paths: Vec<PathBuf> = direct.iter().map(|home| PathBuf::from(home.url())).collect();
                 let is_named = !self.homes.is_empty();
-                let recorded = self.store.path.as_deref().map(Annals::open_or_create);
+                let recorded = self.store.path.as_deref().map(SqliteStore::open_or_create);
                 match recorded {
                     Some(Ok(store)) if !store.is_read_only() => {
                         let store = store.with_clock(now);
@@ -64,11 +64,11 @@ impl Context {
     /// Carries out an operation where there is no store that could record it.
     fn operate_unrecorded<T>(
         &self,
-        work: impl FnOnce(&Annals) -> Result<T, CliError>,
+        work: impl FnOnce(&SqliteStore) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let failed = |error: std::io::Error| CliError::new(format!("cannot make a directory: {error}"));
         let scratch = Scratch::new_in(&std::env::temp_dir()).map_err(failed)?;
-        let store = Annals::open_or_create(&scratch.path().join("annals.db"))?.with_clock(now);
+        let store = SqliteStore::open_or_create(&scratch.path().join("annals.db"))?.with_clock(now);
         self.warn("the store cannot be written to, so this cannot be undone");
         self.is_unrecorded.store(true, Ordering::Relaxed);
         work(&store)
@@ -84,7 +84,7 @@ impl Context {
     ) -> Result<(T, Report), CliError> {
         let homes = self.discover_homes();
         let store = match &self.store.path {
-            Some(path) => Annals::open_or_create(path).ok().filter(|store| !store.is_read_only()),
+            Some(path) => SqliteStore::open_or_create(path).ok().filter(|store| !store.is_read_only()),
             None => None,
         };
         let Some(store) = store.map(|store| store.with_clock(now)) else {

@@ -2,10 +2,8 @@
 //!
 //! Pure: no input or output, no clock, no randomness. Everything that touches a disk is in the crate `annals`.
 
-pub mod arrange;
 pub mod call;
 pub mod change;
-pub mod complete;
 pub mod document;
 pub mod format;
 pub mod id;
@@ -13,7 +11,6 @@ pub mod json;
 pub mod lens;
 pub mod render;
 pub mod search;
-pub mod second_store;
 pub mod stream;
 pub mod usage;
 

@@ -5,10 +5,11 @@
 //! replaced only where the documents themselves prove that it is the earlier version (`later`). Every other difference
 //! is a decision for the user ([`OnDifference`]).
 
+use crate::homes::opencode::arrange;
 use annals_core::id::{Millis, SessionId};
 use annals_core::json::{Node, same_value};
 use annals_core::lens::{Part, Session};
-use annals_core::{Document, Key, arrange, stream};
+use annals_core::{Document, Key, stream};
 
 use crate::history::{Changed, History, LogQuery};
 use crate::home::ReadError;

@@ -16,13 +16,7 @@ use crate::project::IdentityRule;
 use crate::query::SessionQuery;
 use crate::summary::SessionSummary;
 
-pub mod annals;
-pub mod opencode_db;
-pub mod opencode_dir;
 pub mod pieces;
-mod several;
-
-pub use several::Several;
 
 /// What every home can do: tell what is in it.
 ///

@@ -1,9 +1,9 @@
 //! The store that coding-agent conversations deserve: transactional, durable, with history and search, in OpenCode's own
 //! format.
 //!
-//! A [`home`] is a place where sessions live: a store of annals ([`Annals`], `annals.db`), or a directory or database of
+//! A [`home`] is a place where sessions live: a store of annals ([`SqliteStore`], `annals.db`), or a directory or database of
 //! OpenCode's. [`open()`] opens any of them by its path. All are read through [`home::Read`] and changed through
-//! [`home::Write`]; a store also keeps [`history`], can be [searched](search) and [subscribed to](Annals::subscribe), and
+//! [`home::Write`]; a store also keeps [`history`], can be [searched](search) and [subscribed to](SqliteStore::subscribe), and
 //! [follows](sync) the homes of agents. Documents are kept byte for byte; [`model`] has the lenses through which they are
 //! read and from which new ones are written.
 //!
@@ -14,10 +14,10 @@
 //! use annals::model::id::ProjectId;
 //! use annals::model::lens::{MessageTime, Session, SessionTime, TextPart, UserMessage};
 //! use annals::model::{Document, Key, Transaction};
-//! use annals::{Annals, ids};
+//! use annals::{SqliteStore, ids};
 //!
 //! let directory = tempfile::tempdir()?;
-//! let store = Annals::open_or_create(&directory.path().join("annals.db"))?;
+//! let store = SqliteStore::open_or_create(&directory.path().join("annals.db"))?;
 //! let (project, now) = (ProjectId::global(), ids::now());
 //! let (session, message, part) = (ids::new_session(), ids::new_message(), ids::new_part());
 //!
@@ -59,15 +59,15 @@
 //! ```
 //!
 //! To have OpenCode itself go on with the session, commit the same transaction to one of its homes:
-//! [`home::opencode_dir::OpencodeDir`] or [`home::opencode_db::OpencodeDb`].
+//! [`homes::opencode::directory::OpencodeDirectory`] or [`homes::opencode::database::OpencodeDatabase`].
 //!
 //! # Reading it back
 //!
 //! ```
-//! # use annals::{Annals, home::{Read, Write}, model::{Document, Key, Transaction, id::ProjectId}};
+//! # use annals::{SqliteStore, home::{Read, Write}, model::{Document, Key, Transaction, id::ProjectId}};
 //! # let directory = tempfile::tempdir()?;
 //! # let url = directory.path().join("annals.db").display().to_string();
-//! # Annals::open_or_create(url.as_ref())?;
+//! # SqliteStore::open_or_create(url.as_ref())?;
 //! use annals::home::Want;
 //! use annals::model::lens::{Part, Session};
 //! use std::ops::ControlFlow;
@@ -91,9 +91,9 @@
 //! # History: changing, looking back, undoing
 //!
 //! ```
-//! # use annals::{Annals, ids, home::{Read, Write}, model::{Document, Key, Transaction, id::ProjectId, lens::Session}};
+//! # use annals::{SqliteStore, ids, home::{Read, Write}, model::{Document, Key, Transaction, id::ProjectId, lens::Session}};
 //! # let directory = tempfile::tempdir()?;
-//! # let store = Annals::open_or_create(&directory.path().join("annals.db"))?;
+//! # let store = SqliteStore::open_or_create(&directory.path().join("annals.db"))?;
 //! # let session = ids::new_session();
 //! # let mut transaction = Transaction::new("a session");
 //! # let key = Key::Session(ProjectId::global(), session.clone());
@@ -117,14 +117,14 @@
 //! # Following an agent, and searching
 //!
 //! ```
-//! use annals::home::opencode_dir::OpencodeDir;
+//! use annals::homes::opencode::directory::OpencodeDirectory;
 //! use annals::model::search::query;
 //! use annals::search::{Request, Wanted};
 //! use annals::sync::{self, Options, Stage};
 //! # let directory = tempfile::tempdir()?;
-//! # let opencode = OpencodeDir::open_or_create(&directory.path().join("opencode"))?;
+//! # let opencode = OpencodeDirectory::open_or_create(&directory.path().join("opencode"))?;
 //!
-//! let store = annals::Annals::open_or_create(&directory.path().join("annals.db"))?;
+//! let store = annals::SqliteStore::open_or_create(&directory.path().join("annals.db"))?;
 //! let options = Options { stage: Stage::Text, full: false, events: false, own: true };
 //! let account = sync::sync(&store, &[&opencode], options, &())?; // Only what has changed is read.
 //! println!("{} of {} sessions are new", account.new, account.sessions);
@@ -144,6 +144,7 @@ pub mod figures;
 pub mod find;
 pub mod history;
 pub mod home;
+pub mod homes;
 pub mod ids;
 pub mod import;
 pub mod open;
@@ -157,13 +158,14 @@ pub mod scratch;
 pub mod search;
 mod sqlite;
 pub mod stats;
+pub mod stores;
 pub mod summary;
 pub mod sync;
 pub mod workspace;
 
 pub use annals_core as model;
-pub use home::annals::Annals;
 pub use open::open;
+pub use stores::sqlite::SqliteStore;
 
 /// The Rust in the README is compiled with the documentation's.
 #[cfg(doctest)]

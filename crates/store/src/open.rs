@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::home::Write;
-use crate::home::annals::{Annals, OpenAnnalsError};
-use crate::home::opencode_db::{Generation, OpenDbError, OpencodeDb};
-use crate::home::opencode_dir::{OpenDirError, OpencodeDir};
 use crate::home::pieces::Undo;
+use crate::homes::opencode::database::{Generation, OpenDbError, OpencodeDatabase};
+use crate::homes::opencode::directory::{OpenDirError, OpencodeDirectory};
+use crate::stores::sqlite::{OpenStoreError, SqliteStore};
 use crate::sync::source::Source;
 
 /// A home could not be opened.
@@ -23,7 +23,7 @@ pub enum OpenError {
     Db(#[from] OpenDbError),
     /// It is, or should become, a store of annals.
     #[error(transparent)]
-    Annals(#[from] OpenAnnalsError),
+    SqliteStore(#[from] OpenStoreError),
     /// The name has a scheme that is not known.
     #[error("{url} is not a home: give a path, or a `file:` URL")]
     Scheme {
@@ -56,30 +56,30 @@ impl OpenError {
 pub fn open(url: &str) -> Result<Box<dyn Write>, OpenError> {
     let path = path_of(url)?;
     if is_annals(&path) {
-        return Ok(Box::new(Annals::open(&path)?));
+        return Ok(Box::new(SqliteStore::open(&path)?));
     }
     if is_database(&path) {
-        return Ok(Box::new(OpencodeDb::open(&path)?));
+        return Ok(Box::new(OpencodeDatabase::open(&path)?));
     }
-    Ok(Box::new(OpencodeDir::open(&path)?))
+    Ok(Box::new(OpencodeDirectory::open(&path)?))
 }
 
 /// Opens a home that sync can follow: one of OpenCode's. Its name is that of the place itself, whatever links led there.
 pub fn open_source(url: &str) -> Result<Box<dyn Source>, OpenError> {
     let path = canonical(&path_of(url)?);
     if is_database(&path) {
-        return Ok(Box::new(OpencodeDb::open(&path)?));
+        return Ok(Box::new(OpencodeDatabase::open(&path)?));
     }
-    Ok(Box::new(OpencodeDir::open(&path)?))
+    Ok(Box::new(OpencodeDirectory::open(&path)?))
 }
 
 /// Opens a home of OpenCode's whose changes can be taken back.
 pub fn open_undoable(url: &str) -> Result<Box<dyn Undo>, OpenError> {
     let path = canonical(&path_of(url)?);
     if is_database(&path) {
-        return Ok(Box::new(OpencodeDb::open(&path)?));
+        return Ok(Box::new(OpencodeDatabase::open(&path)?));
     }
-    Ok(Box::new(OpencodeDir::open(&path)?))
+    Ok(Box::new(OpencodeDirectory::open(&path)?))
 }
 
 /// The one name of a home's place: without links, and of a `storage` directory the data directory that it is in.
@@ -102,12 +102,12 @@ pub fn default_store(xdg_data_home: Option<&Path>, home: Option<&Path>) -> Optio
 pub fn open_or_create(url: &str, generation: Generation) -> Result<Box<dyn Write>, OpenError> {
     let path = path_of(url)?;
     if is_annals(&path) {
-        return Ok(Box::new(Annals::open_or_create(&path)?));
+        return Ok(Box::new(SqliteStore::open_or_create(&path)?));
     }
     if is_database(&path) {
-        return Ok(Box::new(OpencodeDb::open_or_create(&path, generation)?));
+        return Ok(Box::new(OpencodeDatabase::open_or_create(&path, generation)?));
     }
-    Ok(Box::new(OpencodeDir::open_or_create(&path)?))
+    Ok(Box::new(OpencodeDirectory::open_or_create(&path)?))
 }
 
 /// Opens everything a path holds: of a data directory all databases and the directory itself, as far as there are
@@ -121,10 +121,10 @@ pub fn open_all(url: &str) -> Result<Vec<Box<dyn Write>>, OpenError> {
     }
     let mut homes: Vec<Box<dyn Write>> = Vec::new();
     for database in databases {
-        homes.push(Box::new(OpencodeDb::open(&database)?));
+        homes.push(Box::new(OpencodeDatabase::open(&database)?));
     }
     if let Some(directory) = directory {
-        homes.push(Box::new(OpencodeDir::open(&directory)?));
+        homes.push(Box::new(OpencodeDirectory::open(&directory)?));
     }
     Ok(homes)
 }
@@ -136,7 +136,7 @@ pub fn is_annals(path: &Path) -> bool {
         return false;
     }
     match path.is_file() {
-        true => Annals::is_one(path),
+        true => SqliteStore::is_one(path),
         false => name.starts_with("annals") && name.ends_with(".db"),
     }
 }
@@ -232,7 +232,7 @@ pub fn discover(data: &Path) -> Discovered {
     // A directory beside a database may hold no more than the differences of its sessions.
     let is_needed = || databases.is_empty() || holds_sessions(data);
     // One that cannot be opened now is there all the same.
-    let is_home = match OpencodeDir::open(data) {
+    let is_home = match OpencodeDirectory::open(data) {
         Ok(_) => true,
         Err(OpenDirError::Io { .. }) => holds_sessions(data),
         Err(_) => false,

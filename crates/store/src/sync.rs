@@ -19,11 +19,11 @@ use std::sync::mpsc;
 use annals_core::id::SessionId;
 use rayon::prelude::*;
 
-use crate::home::annals::Annals;
-use crate::home::annals::text_index::Indexing;
 use crate::home::{CommitError, Quarantined, ReadError};
 use crate::parallel;
 use crate::search::SearchError;
+use crate::stores::sqlite::SqliteStore;
+use crate::stores::sqlite::text_index::Indexing;
 use commit::Committing;
 use compare::{Depth, takes_orphans};
 use look::{Tour, look_at};
@@ -165,7 +165,7 @@ impl Progress for () {}
 
 /// Brings a store up to date. A home that cannot be read does not keep the others from being.
 pub fn sync(
-    store: &Annals,
+    store: &SqliteStore,
     homes: &[&dyn Source],
     options: Options,
     progress: &dyn Progress,
@@ -188,7 +188,7 @@ impl Reason {
 
 /// Looks at some sessions of homes again, whatever the evidence says: an operation has changed them.
 pub(crate) fn look_again(
-    store: &Annals,
+    store: &SqliteStore,
     homes: &[&dyn Source],
     own: bool,
     stage: Stage,
@@ -209,7 +209,7 @@ pub(crate) fn look_again(
 /// Takes over the session documents that an operation changed, and nothing else of these sessions. False if the store does not know them
 /// in this home yet, so that a look is needed.
 pub(crate) fn take_sessions(
-    store: &Annals,
+    store: &SqliteStore,
     home: &dyn Source,
     sessions: &HashSet<SessionId>,
     reason: &Reason,
@@ -223,7 +223,7 @@ pub(crate) fn take_sessions(
 }
 
 fn run(
-    store: &Annals,
+    store: &SqliteStore,
     homes: &[&dyn Source],
     options: Options,
     scope: Scope<'_>,
@@ -292,7 +292,7 @@ fn run(
 
 /// The sync of one home.
 struct HomeSync<'s, 'i> {
-    store: &'s Annals,
+    store: &'s SqliteStore,
     source: &'s dyn Source,
     options: Options,
     scope: Scope<'s>,

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use crate::home::ReadError;
-use crate::home::annals::Annals;
 use crate::open;
+use crate::stores::sqlite::SqliteStore;
 
 /// A store and the homes that are the user's own. A home that was only named once, to take its sessions over, is foreign: operations do
 /// not go there unless it is named again.
 #[derive(Debug)]
 pub struct Workspace<'w> {
-    store: &'w Annals,
+    store: &'w SqliteStore,
     own: Vec<PathBuf>,
     /// Whether the homes were named for this one time.
     is_named: bool,
@@ -18,16 +18,16 @@ pub struct Workspace<'w> {
 
 impl<'w> Workspace<'w> {
     /// A workspace of a store and the user's own homes.
-    pub fn new(store: &'w Annals, own: &[PathBuf]) -> Workspace<'w> {
+    pub fn new(store: &'w SqliteStore, own: &[PathBuf]) -> Workspace<'w> {
         Workspace::of(store, own, false)
     }
 
     /// A workspace of a store and homes that were named: operations go there this time, and the store does not follow them for that.
-    pub fn of_named(store: &'w Annals, homes: &[PathBuf]) -> Workspace<'w> {
+    pub fn of_named(store: &'w SqliteStore, homes: &[PathBuf]) -> Workspace<'w> {
         Workspace::of(store, homes, true)
     }
 
-    fn of(store: &'w Annals, own: &[PathBuf], is_named: bool) -> Workspace<'w> {
+    fn of(store: &'w SqliteStore, own: &[PathBuf], is_named: bool) -> Workspace<'w> {
         let mut homes: Vec<PathBuf> = Vec::new();
         for path in own {
             // Two names of one place are one home.
@@ -40,7 +40,7 @@ impl<'w> Workspace<'w> {
     }
 
     /// The store.
-    pub fn store(&self) -> &'w Annals {
+    pub fn store(&self) -> &'w SqliteStore {
         self.store
     }
 

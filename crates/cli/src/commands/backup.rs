@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use annals::home::annals::BackupReport;
+use annals::stores::sqlite::BackupReport;
 use annals::sync::Stage;
 use serde::Serialize;
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use annals::copy::{Account, CopyError, CopyFailure, Options, Tally, copy, with_children};
-use annals::home::opencode_db::Generation;
-use annals::home::{Read, Several, Write};
+use annals::home::{Read, Write};
+use annals::homes::UnionHome;
+use annals::homes::opencode::database::Generation;
 use annals::open::{open_all, open_or_create, path_of};
 use annals::ops::{Kind, Report, Written};
 use annals::project::IdentityRule;
@@ -122,7 +123,7 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
     if sources.is_empty() {
         return Err(CliError::usage("the homes to copy from and to are the same"));
     }
-    let from = Several::new(sources);
+    let from = UnionHome::new(sources);
     let found = context.sessions(&from, &SessionQuery::default())?;
     let mut sessions = match &args.sessions[..] {
         [] => found.value,
@@ -178,7 +179,7 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
 /// What to say of a session that no source has, if the target has it.
 fn only_in_target(context: &Context, args: &CopyArgs, name: &str) -> Option<CliError> {
     let target = open_all(&args.to).ok()?;
-    let target = Several::new(target.iter().map(|home| &**home as &dyn Read).collect());
+    let target = UnionHome::new(target.iter().map(|home| &**home as &dyn Read).collect());
     let session = context.session(&target, name).ok()?;
     let error = CliError::new(format!(
         "session {} is in {} already and in none of the homes to copy from",

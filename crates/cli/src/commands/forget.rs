@@ -5,10 +5,10 @@ use std::path::Path;
 
 use annals::history::{History, LogQuery};
 use annals::home::Read;
-use annals::home::annals::{Annals, Forgotten};
 use annals::model::id::SessionId;
 use annals::ops::{Kind, Request};
 use annals::remove;
+use annals::stores::sqlite::{Forgotten, SqliteStore};
 use annals::sync::Stage;
 use serde::Serialize;
 
@@ -114,7 +114,7 @@ pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
 
 fn report(
     context: &Context,
-    store: &Annals,
+    store: &SqliteStore,
     ids: &[SessionId],
     wanted: &[Known],
     forgotten: &Forgotten,
@@ -173,7 +173,7 @@ fn report(
 }
 
 /// The homes that have sessions still, with their ids.
-fn still_in<'k>(store: &Annals, wanted: &'k [Known]) -> BTreeMap<&'k str, Vec<&'k str>> {
+fn still_in<'k>(store: &SqliteStore, wanted: &'k [Known]) -> BTreeMap<&'k str, Vec<&'k str>> {
     let mut homes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let is_held = |known: &&Known| known.deleted_after.is_none() && is_followed(store, &known.record);
     for known in wanted.iter().filter(is_held) {
@@ -185,7 +185,7 @@ fn still_in<'k>(store: &Annals, wanted: &'k [Known]) -> BTreeMap<&'k str, Vec<&'
 }
 
 /// The databases from which sessions were deleted: what was deleted stays in the file until something else is written there.
-fn remains<'k>(store: &Annals, wanted: &'k [Known]) -> BTreeSet<&'k str> {
+fn remains<'k>(store: &SqliteStore, wanted: &'k [Known]) -> BTreeSet<&'k str> {
     let deleted = wanted.iter().filter(|known| !is_followed(store, &known.record));
     let homes = deleted.flat_map(|known| known.record.origins.iter().map(String::as_str));
     homes.filter(|home| *home != store.url() && Path::new(home).is_file()).collect()

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use annals::history::{History, LogQuery, Revision};
 use annals::home::Read;
-use annals::home::annals::Annals;
 use annals::model::id::{Millis, SessionId};
 use annals::ops::{Operation, OperationQuery, State};
+use annals::stores::sqlite::SqliteStore;
 use annals::sync::Stage;
 use serde::Serialize;
 
@@ -154,7 +154,7 @@ fn state_name(state: State) -> &'static str {
 }
 
 /// Lists operations, the latest first.
-fn operations(context: &Context, store: &Annals, query: &OperationQuery) -> CommandResult {
+fn operations(context: &Context, store: &SqliteStore, query: &OperationQuery) -> CommandResult {
     let operations = store.operations(query)?;
     if context.json {
         let mut output = context.plain_output();
@@ -215,7 +215,7 @@ fn to_json(revision: Revision) -> RevisionJson {
 fn print(
     output: &mut Output,
     context: &Context,
-    store: &Annals,
+    store: &SqliteStore,
     revisions: &[Revision],
     session: Option<&SessionId>,
 ) -> Result<(), CliError> {
@@ -284,7 +284,7 @@ fn is_by_number(revisions: &[Revision]) -> bool {
 
 /// What a revision was about: a session by its title, or how many there were.
 fn about(
-    store: &Annals,
+    store: &SqliteStore,
     revision: &Revision,
     titles: &mut HashMap<SessionId, String>,
 ) -> Result<String, CliError> {

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use annals::history::{History, LogQuery};
-use annals::home::annals::Annals;
 use annals::home::{Extent, Read, SessionRecord};
 use annals::model::id::SessionId;
 use annals::model::lens::Session;
 use annals::query::SessionQuery;
+use annals::stores::sqlite::SqliteStore;
 use annals::sync::Stage;
 use serde::Serialize;
 
@@ -298,7 +298,7 @@ fn print_store(output: &mut Output, context: &Context, store: &StoreJson) -> std
 }
 
 /// How large the text index beside a store is, if there is one.
-fn index_bytes(store: &Annals) -> Option<u64> {
+fn index_bytes(store: &SqliteStore) -> Option<u64> {
     let entries = std::fs::read_dir(store.index_path()).ok()?;
     Some(entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum())
 }

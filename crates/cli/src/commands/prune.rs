@@ -1,8 +1,8 @@
 //! `annals prune`
 
 use annals::home::Read;
-use annals::home::annals::{Annals, Pruned};
 use annals::model::id::SessionId;
+use annals::stores::sqlite::{Pruned, SqliteStore};
 use annals::sync::Stage;
 use serde::Serialize;
 
@@ -106,7 +106,7 @@ fn to_json(pruned: &Pruned, is_done: bool) -> PrunedJson {
     }
 }
 
-fn describe(context: &Context, store: &Annals, plan: &Pruned) {
+fn describe(context: &Context, store: &SqliteStore, plan: &Pruned) {
     for row in plan.sessions.iter().take(SHOWN) {
         let named = match &row.session {
             None => "projects".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use annals::home::annals::{RestoredBackup, restore_backup};
+use annals::stores::sqlite::{RestoredBackup, restore_backup};
 use serde::Serialize;
 
 use crate::confirm::agreed;

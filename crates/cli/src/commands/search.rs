@@ -1,10 +1,10 @@
 //! `annals search`
 
-use annals::home::annals::Annals;
 use annals::model::search::query::{Field, Filter, Query, parse};
 use annals::model::search::snippet::Snippet;
 use annals::query::SessionQuery;
 use annals::search::{Hit, Hits, Request, SearchError, Wanted};
+use annals::stores::sqlite::SqliteStore;
 use annals::sync::Stage;
 use serde::Serialize;
 
@@ -148,7 +148,7 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
 }
 
 /// Searches. What a damaged index makes tantivy say as it panics helps nobody: the search returns an error then.
-fn search_quietly(store: &Annals, request: &Request) -> Result<Hits, SearchError> {
+fn search_quietly(store: &SqliteStore, request: &Request) -> Result<Hits, SearchError> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
     let hits = store.search(request);
@@ -159,7 +159,7 @@ fn search_quietly(store: &Annals, request: &Request) -> Result<Hits, SearchError
 fn request(
     context: &Context,
     args: &SearchArgs,
-    store: &Annals,
+    store: &SqliteStore,
     query: Option<Query>,
     text: String,
 ) -> Result<Request, CliError> {
@@ -311,7 +311,7 @@ fn to_json(hit: &Hit) -> HitJson<'_> {
     }
 }
 
-fn print(context: &Context, args: &SearchArgs, store: &Annals, hits: &Hits) -> Result<(), CliError> {
+fn print(context: &Context, args: &SearchArgs, store: &SqliteStore, hits: &Hits) -> Result<(), CliError> {
     if hits.hits.is_empty() {
         let note = match hits.total {
             0 => "no hits".to_owned(),

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use annals::history::{self, History, LogQuery, UndoError};
-use annals::home::annals::Annals;
 use annals::home::{Read, Receipt, Write};
 use annals::model::id::SessionId;
 use annals::ops::{self, Kind, Undone};
+use annals::stores::sqlite::SqliteStore;
 use annals::sync::Stage;
 use serde::Serialize;
 
@@ -161,7 +161,7 @@ pub(crate) fn made(receipt: &Receipt) -> String {
 }
 
 /// Why a revision cannot be undone, and what can be done instead.
-fn explain(store: &Annals, number: i64, error: UndoError) -> CliError {
+fn explain(store: &SqliteStore, number: i64, error: UndoError) -> CliError {
     let key = match &error {
         UndoError::ChangedSince { key } | UndoError::NotKept { key } => key.clone(),
         UndoError::NoRevision(number) => return no_revision(store, *number),

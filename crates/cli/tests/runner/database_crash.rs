@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use annals::home::{Read, SessionRecord, Want};
+use annals::homes::opencode::arrange::is_same;
 use annals::model::Stored;
-use annals::model::arrange::is_same;
 use annals_testkit::opencode::{Lab, OpenCode};
 use annals_testkit::{Fixture, files_below};
 use rusqlite::{Connection, OpenFlags};

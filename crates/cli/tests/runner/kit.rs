@@ -13,7 +13,7 @@ pub(crate) const NOW: &str = "1772020980000";
 
 /// A command to be run.
 #[must_use = "a command does nothing until it is run"]
-pub(crate) struct Annals {
+pub(crate) struct SqliteStore {
     command: Command,
     stdin: Vec<u8>,
     root: PathBuf,
@@ -30,14 +30,14 @@ pub(crate) struct Ran {
 }
 
 /// `annals` with arguments, on the home at `root`, a directory or a database.
-pub(crate) fn annals(root: &Path, arguments: &[&str]) -> Annals {
+pub(crate) fn annals(root: &Path, arguments: &[&str]) -> SqliteStore {
     let mut command = plain(directory_of(root), &[]);
     command.command.arg("--home").arg(root).args(arguments);
     command
 }
 
 /// `annals` with arguments and nothing else.
-pub(crate) fn plain(root: &Path, arguments: &[&str]) -> Annals {
+pub(crate) fn plain(root: &Path, arguments: &[&str]) -> SqliteStore {
     let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
     command
         .args(arguments)
@@ -47,7 +47,7 @@ pub(crate) fn plain(root: &Path, arguments: &[&str]) -> Annals {
         .env("TZ", "UTC")
         .env("ANNALS_NOW", NOW)
         .current_dir(root);
-    Annals { command, stdin: Vec::new(), root: root.to_owned() }
+    SqliteStore { command, stdin: Vec::new(), root: root.to_owned() }
 }
 
 /// A user of OpenCode, whose commands find everything by themselves.
@@ -92,12 +92,12 @@ impl User {
         self.root().join(".local/share/annals/annals.db")
     }
 
-    pub(crate) fn annals(&self, arguments: &[&str]) -> Annals {
+    pub(crate) fn annals(&self, arguments: &[&str]) -> SqliteStore {
         plain(self.root(), arguments)
     }
 
     /// A command at another time than all others: so many minutes later.
-    pub(crate) fn later(&self, minutes: i64, arguments: &[&str]) -> Annals {
+    pub(crate) fn later(&self, minutes: i64, arguments: &[&str]) -> SqliteStore {
         let now = NOW.parse::<i64>().unwrap() + minutes * 60_000;
         self.annals(arguments).env("ANNALS_NOW", now.to_string())
     }
@@ -190,18 +190,18 @@ pub(crate) fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R 
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-impl Annals {
-    pub(crate) fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Annals {
+impl SqliteStore {
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> SqliteStore {
         self.command.env(name, value);
         self
     }
 
-    pub(crate) fn current_dir(mut self, directory: &Path) -> Annals {
+    pub(crate) fn current_dir(mut self, directory: &Path) -> SqliteStore {
         self.command.current_dir(directory);
         self
     }
 
-    pub(crate) fn stdin(mut self, bytes: &[u8]) -> Annals {
+    pub(crate) fn stdin(mut self, bytes: &[u8]) -> SqliteStore {
         self.stdin = bytes.to_vec();
         self
     }

@@ -60,7 +60,7 @@ fn nobody_else_reads_the_store() {
         under(umask, user.root(), "restore-backup --yes .local/share/annals/b.db");
         under(umask, user.root(), "search cart");
         // While it is open there are a log and its index as well.
-        let open = annals::home::annals::Annals::open(&user.store()).unwrap();
+        let open = annals::stores::sqlite::SqliteStore::open(&user.store()).unwrap();
         under(umask, user.root(), "reindex");
         assert!(store.join("annals.db-wal").exists());
         assert_eq!(open_to_others(&store), BTreeMap::new(), "umask {umask}");

@@ -132,7 +132,7 @@ pub struct Members<'a> {
 
 impl<'a> Members<'a> {
     /// The next key and value, the key as a node.
-    pub(crate) fn next_nodes(&mut self) -> Option<(Node<'a>, Node<'a>)> {
+    pub fn next_nodes(&mut self) -> Option<(Node<'a>, Node<'a>)> {
         if self.index >= self.end {
             return None;
         }

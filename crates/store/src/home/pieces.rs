@@ -111,7 +111,7 @@ pub(crate) mod files {
     }
 }
 
-/// How the bytes of a row begin that has a number: see `opencode_db/pieces.rs`.
+/// How the bytes of a row begin that has a number: see `homes/opencode/database/pieces.rs`.
 const NUMBERED: &[u8] = br#"[["rowid",{"i":"#;
 
 /// The hash that tells whether something is as it was, if it is there. The number of a row does not count: a row that comes back gets

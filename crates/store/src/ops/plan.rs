@@ -7,9 +7,9 @@ use annals_core::json::same_value;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationError, SessionEdit};
-use crate::home::annals::Annals;
-use crate::home::annals::operations::NotedChange;
 use crate::home::{CommitError, Read};
+use crate::stores::sqlite::SqliteStore;
+use crate::stores::sqlite::operations::NotedChange;
 
 /// How often an edit is made again because the document was changed meanwhile.
 const MAX_TRIES: usize = 10;
@@ -62,7 +62,7 @@ impl Intent {
     /// Does what is left to do. True if the store was changed.
     pub(super) fn carry_out(
         &self,
-        store: &Annals,
+        store: &SqliteStore,
         words: &str,
         begin: Begin<'_>,
     ) -> Result<bool, OperationError> {
@@ -98,7 +98,7 @@ impl Intent {
 }
 
 fn edit_session(
-    store: &Annals,
+    store: &SqliteStore,
     words: &str,
     begin: Begin<'_>,
     session: &SessionId,
@@ -121,7 +121,7 @@ fn edit_session(
 }
 
 fn remove(
-    store: &Annals,
+    store: &SqliteStore,
     words: &str,
     begin: Begin<'_>,
     sessions: &[SessionId],
@@ -139,7 +139,7 @@ fn remove(
 
 /// What an operation changed in the store alone.
 pub(super) fn changes_to_undo(
-    store: &Annals,
+    store: &SqliteStore,
     operation: i64,
     only: Option<&[SessionId]>,
 ) -> Result<Vec<NotedChange>, OperationError> {

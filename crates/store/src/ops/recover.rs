@@ -6,10 +6,10 @@ use annals_core::id::SessionId;
 
 use super::running::{Extent, look};
 use super::{Kind, Operation, OperationError, State};
-use crate::home::annals::Annals;
-use crate::home::annals::operations::{Before, NotedPiece, Step};
 use crate::home::pieces::{Exchange, FILES, files, hash_of};
 use crate::open;
+use crate::stores::sqlite::SqliteStore;
+use crate::stores::sqlite::operations::{Before, NotedPiece, Step};
 use crate::sync::Reason;
 use crate::workspace::Workspace;
 use std::path::Path;
@@ -67,7 +67,7 @@ pub fn recover(workspace: &Workspace<'_>) -> Result<Vec<Recovered>, OperationErr
 
 fn recover_one(
     workspace: &Workspace<'_>,
-    store: &Annals,
+    store: &SqliteStore,
     operation: Operation,
 ) -> Result<Recovered, OperationError> {
     let mut steps = Vec::new();
@@ -160,7 +160,7 @@ fn put_back(steps: &[FoundStep]) -> Result<(), OperationError> {
 /// Has the store look at what the operation did.
 fn follow(
     workspace: &Workspace<'_>,
-    store: &Annals,
+    store: &SqliteStore,
     operation: &Operation,
     steps: &[FoundStep],
 ) -> Result<(), OperationError> {

@@ -10,11 +10,11 @@ use annals_core::id::SessionId;
 
 use super::plan::Plan;
 use super::{OperationError, Report, Request, State};
-use crate::home::annals::Annals;
-use crate::home::annals::operations::Before;
 use crate::home::pieces::{Exchange, FILES, Noter, Piece, Undo, files, hash_of};
 use crate::home::{CommitError, Receipt, Write};
 use crate::open;
+use crate::stores::sqlite::SqliteStore;
+use crate::stores::sqlite::operations::Before;
 use crate::sync::source::Source;
 use crate::sync::{self, Reason, Stage};
 use crate::workspace::Workspace;
@@ -33,7 +33,7 @@ pub struct Running<'w> {
 /// What commits note, from whatever thread.
 #[derive(Debug)]
 struct Noting {
-    store: Annals,
+    store: SqliteStore,
     request: Request,
     plan: Plan,
     number: Mutex<Option<i64>>,
@@ -84,7 +84,7 @@ impl<'w> Running<'w> {
         let lock =
             store.operation_lock().map_err(|source| OperationError::Lock { path: store.shown(), source })?;
         // Homes keep what they call, so it has a store of its own to write to.
-        let own = Annals::open(store.path()).map_err(open::OpenError::from)?.with_clock(store.clock());
+        let own = SqliteStore::open(store.path()).map_err(open::OpenError::from)?.with_clock(store.clock());
         let noting = Noting { store: own, request: request.clone(), plan, number: Mutex::default() };
         Ok(Running { workspace, request, noting: Arc::new(noting), report: Report::default(), _lock: lock })
     }
@@ -320,7 +320,7 @@ fn refused(url: &str, source: CommitError) -> OperationError {
 
 /// Has the store look at sessions of homes that an operation changed.
 pub(crate) fn look(
-    store: &Annals,
+    store: &SqliteStore,
     sources: &[Box<dyn Source>],
     is_own: bool,
     sessions: &HashSet<SessionId>,

@@ -7,10 +7,10 @@ use annals_core::id::SessionId;
 use super::plan::{Intent, Plan, Sessions, changes_to_undo};
 use super::running::{Extent, Running};
 use super::{Kind, Operation, OperationError, OperationQuery, Report, Request, State};
-use crate::home::annals::Annals;
-use crate::home::annals::operations::{Before, NotedPiece};
 use crate::home::pieces::{Exchange, FILES, Undo, files, hash_of};
 use crate::open;
+use crate::stores::sqlite::SqliteStore;
+use crate::stores::sqlite::operations::{Before, NotedPiece};
 use crate::workspace::Workspace;
 
 /// What was taken back.
@@ -75,7 +75,7 @@ pub fn undo(
 
 /// Makes sure that what the operation changed in the store alone is as the operation left it.
 fn verify_store(
-    store: &Annals,
+    store: &SqliteStore,
     operation: &Operation,
     only: Option<&[SessionId]>,
 ) -> Result<(), OperationError> {
@@ -103,7 +103,7 @@ fn verify_store(
 }
 
 /// The operation to take back, if it can be.
-fn find(store: &Annals, number: Option<i64>) -> Result<Operation, OperationError> {
+fn find(store: &SqliteStore, number: Option<i64>) -> Result<Operation, OperationError> {
     let operation = match number {
         Some(number) => store.operation(number)?.ok_or(OperationError::NoOperation(number))?,
         None => {

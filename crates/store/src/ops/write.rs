@@ -8,8 +8,8 @@ use super::plan::Plan;
 use super::running::Running;
 use super::{OperationError, Report, Request};
 use crate::home::Write;
-use crate::home::annals::Annals;
 use crate::open;
+use crate::stores::sqlite::SqliteStore;
 use crate::workspace::Workspace;
 
 /// Where sessions are brought.
@@ -54,7 +54,7 @@ pub fn write<T>(
         }
         Target::Store => {
             let operation = running.begin_now()?;
-            let store = Annals::open(workspace.store().path()).map_err(open::OpenError::from)?;
+            let store = SqliteStore::open(workspace.store().path()).map_err(open::OpenError::from)?;
             let store = store.with_clock(workspace.store().clock()).for_operation(operation);
             running.report().store_only = true;
             work(&store)

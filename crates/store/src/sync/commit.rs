@@ -15,16 +15,16 @@ use super::source::Source;
 use super::survey::{Job, Plan};
 use super::{Account, Reason, SyncError};
 use crate::home::Quarantined;
-use crate::home::annals::Annals;
-use crate::home::annals::comparing::Comparing;
-use crate::home::annals::facts::Prepared;
-use crate::home::annals::file::Writing;
-use crate::home::annals::finding::{Applied, Finding, Text, ToIndex, apply};
-use crate::home::annals::held::{self, Standing};
-use crate::home::annals::origin::{self, Numbers};
-use crate::home::annals::quarantine;
-use crate::home::annals::revise::{Put, Revising};
-use crate::home::annals::text_index::Indexing;
+use crate::stores::sqlite::SqliteStore;
+use crate::stores::sqlite::comparing::Comparing;
+use crate::stores::sqlite::facts::Prepared;
+use crate::stores::sqlite::file::Writing;
+use crate::stores::sqlite::finding::{Applied, Finding, Text, ToIndex, apply};
+use crate::stores::sqlite::held::{self, Standing};
+use crate::stores::sqlite::origin::{self, Numbers};
+use crate::stores::sqlite::quarantine;
+use crate::stores::sqlite::revise::{Put, Revising};
+use crate::stores::sqlite::text_index::Indexing;
 
 /// Upper bounds of what is committed together: bytes of documents, sessions, and time, since others want to write as well.
 const COMMIT_BYTES: usize = 8 << 20;
@@ -33,7 +33,7 @@ const COMMIT_AFTER: Duration = Duration::from_millis(500);
 
 /// The writer of a sync, for one home.
 pub(super) struct Committing<'c> {
-    pub(super) store: &'c Annals,
+    pub(super) store: &'c SqliteStore,
     pub(super) home: i64,
     pub(super) reason: &'c Reason,
     pub(super) account: &'c mut Account,
@@ -356,7 +356,7 @@ impl<'c> Committing<'c> {
 /// Notes the evidence of a whole home. It was gathered before anything was read; what was written meanwhile is found next time. Of a home in
 /// which something could not be read there is none, so that it is looked at again.
 pub(super) fn note_home(
-    store: &Annals,
+    store: &SqliteStore,
     home: i64,
     plan: &Plan,
     unreadable: Vec<Quarantined>,
@@ -381,7 +381,7 @@ pub(super) fn note_home(
 /// Notes which sessions are not where they were, of all homes at once: so a session that is gone from several becomes nothing else in between.
 /// What was taken from there stays, unless another home has the session.
 pub(super) fn gone(
-    store: &Annals,
+    store: &SqliteStore,
     reason: &Reason,
     gone: &[(i64, Vec<(SessionId, Origin)>)],
     account: &mut Account,
@@ -425,7 +425,7 @@ pub(super) fn gone(
 
 /// Shows what is to be shown of a session by now. Another home may lead, or the session may have come back.
 fn settle(
-    store: &Annals,
+    store: &SqliteStore,
     writing: &Writing<'_>,
     reason: &Reason,
     session: i64,

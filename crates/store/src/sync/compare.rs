@@ -8,7 +8,7 @@
 use annals_core::id::Millis;
 
 use super::source::Sighting;
-use crate::home::annals::codec::Hash;
+use crate::stores::sqlite::codec::Hash;
 
 /// How deep a look at a session went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,18 +3,19 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use crate::homes::opencode::arrange;
 use annals_core::id::{Millis, SessionId};
-use annals_core::{Document, Key, arrange, stream};
+use annals_core::{Document, Key, stream};
 
 use super::compare::Origin;
 use super::{Account, SyncError};
-use crate::home::annals::Annals;
-use crate::home::annals::facts::Prepared;
-use crate::home::annals::file::Writing;
-use crate::home::annals::origin;
-use crate::home::annals::revise::Revising;
-use crate::home::opencode_db::{OpencodeDb, Recorded};
 use crate::home::{Read, ReadError};
+use crate::homes::opencode::database::{OpencodeDatabase, Recorded};
+use crate::stores::sqlite::SqliteStore;
+use crate::stores::sqlite::facts::Prepared;
+use crate::stores::sqlite::file::Writing;
+use crate::stores::sqlite::origin;
+use crate::stores::sqlite::revise::Revising;
 
 /// Upper bound on the states of one session in one transaction.
 const COMMIT_STATES: usize = 512;
@@ -33,8 +34,8 @@ struct Past {
 
 /// Takes over the logs of all sessions that have grown since they were last read.
 pub(super) fn take(
-    store: &Annals,
-    database: &OpencodeDb,
+    store: &SqliteStore,
+    database: &OpencodeDatabase,
     home: i64,
     account: &mut Account,
 ) -> Result<(), SyncError> {
@@ -96,7 +97,7 @@ impl Replay {
     }
 
     /// Ends the log. Gives the documents that are in the store as the log left them, with the time since when.
-    fn finish(&mut self, store: &Annals) -> Result<Vec<(Key, Millis)>, ReadError> {
+    fn finish(&mut self, store: &SqliteStore) -> Result<Vec<(Key, Millis)>, ReadError> {
         let mut latest = Vec::new();
         for (key, (time, document)) in self.running.drain() {
             match store.document(&key) {
@@ -117,8 +118,8 @@ impl Replay {
 }
 
 fn take_session(
-    store: &Annals,
-    database: &OpencodeDb,
+    store: &SqliteStore,
+    database: &OpencodeDatabase,
     home: i64,
     (session, origin): (&SessionId, &Origin),
     account: &mut Account,
@@ -181,7 +182,12 @@ fn message_of(key: &Key) -> Option<&str> {
 }
 
 /// Adds states of the past, one revision for each moment.
-fn commit(store: &Annals, home: i64, mut past: Vec<Past>, account: &mut Account) -> Result<(), SyncError> {
+fn commit(
+    store: &SqliteStore,
+    home: i64,
+    mut past: Vec<Past>,
+    account: &mut Account,
+) -> Result<(), SyncError> {
     if past.is_empty() {
         return Ok(());
     }

@@ -14,12 +14,12 @@ use super::compare::{Asked, Cursor, Depth, Look, Reading};
 use super::source::{Seen, Source, look};
 use super::survey::Job;
 use crate::figures::Figures;
-use crate::home::annals::Annals;
-use crate::home::annals::comparing::Comparing;
-use crate::home::annals::finding::{Finding, Text};
-use crate::home::annals::origin::{Ended, Numbers};
-use crate::home::annals::text_index::entry::{Context, Entry};
 use crate::home::{Quarantined, ReadError, SessionRecord, Want};
+use crate::stores::sqlite::SqliteStore;
+use crate::stores::sqlite::comparing::Comparing;
+use crate::stores::sqlite::finding::{Finding, Text};
+use crate::stores::sqlite::origin::{Ended, Numbers};
+use crate::stores::sqlite::text_index::entry::{Context, Entry};
 use crate::summary::{self, SessionState, SessionSummary};
 
 /// How long nothing must have been written to a session for it to count as settled. OpenCode sets marks and adds summaries
@@ -34,7 +34,7 @@ const CHUNK_BYTES: usize = 512 << 10;
 
 /// What all looks at the sessions of a home have in common.
 pub(super) struct Tour<'t> {
-    pub(super) store: &'t Annals,
+    pub(super) store: &'t SqliteStore,
     pub(super) source: &'t dyn Source,
     pub(super) home: i64,
     /// What the home is, for its rank among several.

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use annals_core::id::{MessageId, Millis, PartId, ProjectId, SessionId};
 use annals_core::{Key, Stored};
 
-use crate::home::opencode_db::OpencodeDb;
 use crate::home::{Found, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::homes::opencode::database::OpencodeDatabase;
 
 /// A home that sync can follow.
 pub trait Source: Read {
@@ -42,7 +42,7 @@ pub trait Source: Read {
     }
 
     /// The home as OpenCode's database, which may have a log of what was changed in it.
-    fn as_database(&self) -> Option<&OpencodeDb> {
+    fn as_database(&self) -> Option<&OpencodeDatabase> {
         None
     }
 }

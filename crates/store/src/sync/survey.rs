@@ -8,9 +8,9 @@ use annals_core::id::{Millis, SessionId};
 use super::compare::{Asked, Origin, Reading, SLACK, reading, takes_orphans};
 use super::source::{Sighting, Source};
 use super::{Account, Options, SyncError};
-use crate::home::annals::Annals;
-use crate::home::annals::origin::KnownHome;
 use crate::home::{Quarantined, Reason};
+use crate::stores::sqlite::SqliteStore;
+use crate::stores::sqlite::origin::KnownHome;
 
 /// A session to be looked at.
 pub(super) struct Job {
@@ -56,7 +56,7 @@ pub(super) enum Scope<'s> {
 
 /// Plans what to do in a home. None if there is nothing to do.
 pub(super) fn plan(
-    store: &Annals,
+    store: &SqliteStore,
     source: &dyn Source,
     options: Options,
     scope: Scope<'_>,

@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use annals::history::{History, LogQuery};
-use annals::home::annals::Annals;
 use annals::home::{CommitError, Read, Write};
 use annals::model::Transaction;
 use annals::model::id::SessionId;
+use annals::stores::sqlite::SqliteStore;
 
 use super::annals_store::empty_store;
 use super::crash::{SESSIONS, state, transaction};
@@ -35,7 +35,7 @@ fn count(home: &dyn Read) -> usize {
 }
 
 /// Reads the counter, adds one, writes it; on a conflict it starts over. Returns how often it had to.
-fn increment(store: &Annals) -> usize {
+fn increment(store: &SqliteStore) -> usize {
     for tries in 0.. {
         let stored = store.document(&sample().session_key()).unwrap().unwrap();
         let count = stored.document.root().get("count").unwrap().as_f64().unwrap() + 1.0;
@@ -57,7 +57,7 @@ fn increment(store: &Annals) -> usize {
 #[test]
 fn writer_of_a_store() {
     let (Ok(path), Ok(task)) = (std::env::var(STORE), std::env::var(TASK)) else { return };
-    let store = Annals::open(Path::new(&path)).unwrap();
+    let store = SqliteStore::open(Path::new(&path)).unwrap();
     let mut stdout = std::io::stdout();
     match task.as_str() {
         "count" => {
@@ -75,7 +75,7 @@ fn writer_of_a_store() {
     }
 }
 
-fn start(store: &Annals, task: &str) -> Child {
+fn start(store: &SqliteStore, task: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "runner::annals_concurrent::writer_of_a_store", "--nocapture", "--test-threads=1"])
         .env(STORE, store.path())
@@ -95,7 +95,7 @@ fn said(child: &mut Child, word: &'static str) -> std::thread::JoinHandle<Vec<Ve
     })
 }
 
-fn assert_in_order(store: &Annals) {
+fn assert_in_order(store: &SqliteStore) {
     let problems = store.check(NOW, &|| {}).unwrap();
     assert!(problems.is_empty(), "{problems:#?}");
 }
@@ -164,7 +164,7 @@ fn killed_writers_take_nothing_along_that_was_acknowledged() {
                 assert_eq!(revision.reason, format!("transaction {n}"), "kill {kill}");
             }
         }
-        let fresh = Annals::open(store.path()).unwrap();
+        let fresh = SqliteStore::open(store.path()).unwrap();
         for (session, acknowledged) in acknowledged.iter_mut().enumerate() {
             let seen = state(&fresh, session).unwrap_or(0) as i64;
             assert!(

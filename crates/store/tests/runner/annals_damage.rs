@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use annals::check::Problem;
 use annals::history::{At, History};
-use annals::home::annals::Annals;
 use annals::home::{Read, Want, Write};
 use annals::model::id::{MessageId, PartId, ProjectId, SessionId};
 use annals::model::{Document, Key, Transaction};
 use annals::query::SessionQuery;
+use annals::stores::sqlite::SqliteStore;
 
 use super::kit::{PROJECT, Sample, query, sql};
 
@@ -123,7 +123,7 @@ impl Patient {
     fn new() -> Patient {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("annals.db");
-        let store = Annals::open_or_create(&path).unwrap();
+        let store = SqliteStore::open_or_create(&path).unwrap();
         let mut ever: HashMap<Key, Vec<String>> = HashMap::new();
         for transaction in transactions() {
             for change in transaction.changes() {
@@ -142,7 +142,7 @@ impl Patient {
              INSERT INTO held (document, home, bytes, state) SELECT n, 1, hash, hash FROM document WHERE kind = 3 AND n % 3 = 0;
              PRAGMA wal_checkpoint(TRUNCATE)",
         );
-        let store = Annals::open(&path).unwrap();
+        let store = SqliteStore::open(&path).unwrap();
         assert_eq!(shown(&check(&store)), "");
         let whole = texts(&store);
         assert_eq!(whole.len(), 1 + SESSIONS * (2 + MESSAGES * 3) - SESSIONS);
@@ -167,7 +167,7 @@ impl Patient {
     fn look(&self, bytes: &[u8], damage: &str) -> Outcome {
         let (_directory, path) = store_of(&[("annals.db", bytes)]);
         let mut outcome = Outcome::default();
-        let store = match Annals::open(&path) {
+        let store = match SqliteStore::open(&path) {
             Ok(store) => store,
             Err(error) => {
                 assert!(error.to_string().contains("annals.db"), "{damage}: {error}");
@@ -283,7 +283,7 @@ impl Outcome {
     }
 }
 
-fn check(store: &Annals) -> Vec<Problem> {
+fn check(store: &SqliteStore) -> Vec<Problem> {
     store.check(NOW, &|| {}).unwrap()
 }
 
@@ -433,7 +433,7 @@ impl Logged {
     fn new(copied: Option<usize>) -> Logged {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("annals.db");
-        let store = Annals::open_or_create(&path).unwrap();
+        let store = SqliteStore::open_or_create(&path).unwrap();
         let mut states = vec![texts(&store)];
         for (n, transaction) in transactions().into_iter().enumerate() {
             store.commit(transaction).unwrap();
@@ -454,7 +454,7 @@ impl Logged {
     fn revision(&self, log: Option<&[u8]>, damage: &str) -> i64 {
         let files = [("annals.db", self.main.as_slice()), ("annals.db-wal", log.unwrap_or_default())];
         let (_directory, path) = store_of(&files[..1 + usize::from(log.is_some())]);
-        let store = Annals::open(&path).unwrap_or_else(|error| panic!("{damage}: {error}"));
+        let store = SqliteStore::open(&path).unwrap_or_else(|error| panic!("{damage}: {error}"));
         let head = store.head().unwrap();
         assert!(texts(&store) == self.states[head as usize], "{damage}: not what revision {head} was");
         assert_eq!(shown(&check(&store)), "", "{damage}");
@@ -525,7 +525,7 @@ fn damage_is_named_with_the_document_that_it_hit() {
     let mut bytes = patient.bytes.clone();
     bytes[(page - 1) * PAGE..page * PAGE].fill(0);
     std::fs::write(&path, &bytes).unwrap();
-    let store = Annals::open(&path).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
     let problems = check(&store);
     let unreadable: Vec<&Key> = patient.whole.keys().filter(|key| store.document(key).is_err()).collect();
     assert!(!unreadable.is_empty());
@@ -612,13 +612,13 @@ fn what_does_not_fit_together_is_found() {
     for (batch, expected) in cases {
         let (_directory, path) = store_of(&[("annals.db", &patient.bytes)]);
         sql(&path, batch);
-        let found = shown(&check(&Annals::open(&path).unwrap()));
+        let found = shown(&check(&SqliteStore::open(&path).unwrap()));
         assert!(found.lines().any(|line| line.contains(expected)), "{batch}\n{found}");
     }
     // What is only derived can be made anew.
     let (_directory, path) = store_of(&[("annals.db", &patient.bytes)]);
     sql(&path, "DELETE FROM message; DELETE FROM call; UPDATE session SET parts = 0, messages = 0, cost = 1");
-    let store = Annals::open(&path).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
     let problems = check(&store);
     assert!(
         !problems.is_empty()

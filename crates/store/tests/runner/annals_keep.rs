@@ -7,9 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use annals::history::{self, At, History, LogQuery, UndoError};
-use annals::home::annals::{
-    Annals, BackupError, ForgetError, OpenAnnalsError, PrunedSession, restore_backup,
-};
 use annals::home::{CommitError, Read, ReadError, Write};
 use annals::ids;
 use annals::model::id::{MessageId, PartId, SessionId};
@@ -18,6 +15,9 @@ use annals::model::search::query::parse;
 use annals::model::{Document, Key, Transaction};
 use annals::query::SessionQuery;
 use annals::search::{Request, Wanted};
+use annals::stores::sqlite::{
+    BackupError, ForgetError, OpenStoreError, PrunedSession, SqliteStore, restore_backup,
+};
 
 use super::annals_store::empty_store;
 use super::kit::{Sample, export, messages, query, session, session_id, sql};
@@ -37,19 +37,19 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-fn assert_in_order(store: &Annals) {
+fn assert_in_order(store: &SqliteStore) {
     let problems = store.check(NOW, &|| {}).unwrap();
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
-fn add_session(store: &Annals, title: &str) -> Sample {
+fn add_session(store: &SqliteStore, title: &str) -> Sample {
     let sample = Sample::new(ids::new_session(), "/home/dev/shop");
     sample.store(store, &format!("a question about {title}"), &format!("an answer about {title}"));
     rename(store, &sample, title);
     sample
 }
 
-fn rename(store: &Annals, sample: &Sample, title: &str) -> i64 {
+fn rename(store: &SqliteStore, sample: &Sample, title: &str) -> i64 {
     let stored = store.document(&sample.session_key()).unwrap().unwrap();
     let mut transaction = Transaction::new(format!("call it {title}"));
     transaction.replace(&stored, stored.document.with(&["title"], title).unwrap());
@@ -91,13 +91,13 @@ fn process_with_a_task() {
     let path = Path::new(&path);
     match task.as_str() {
         "create" => {
-            let store = Annals::open_or_create(path).unwrap();
+            let store = SqliteStore::open_or_create(path).unwrap();
             add_session(&store, "Made");
             store.backup(&path.with_file_name("backup.db"), &no_progress).unwrap();
         }
-        "write" => drop(add_session(&Annals::open(path).unwrap(), "Written by another")),
+        "write" => drop(add_session(&SqliteStore::open(path).unwrap(), "Written by another")),
         "write on" => {
-            let store = Annals::open(path).unwrap();
+            let store = SqliteStore::open(path).unwrap();
             let sample = add_session(&store, "Written on");
             for n in 0.. {
                 let mut transaction = Transaction::new("on and on");
@@ -117,18 +117,18 @@ fn process_with_a_task() {
             }
         }
         "read" => {
-            let store = Annals::open(path).unwrap();
+            let store = SqliteStore::open(path).unwrap();
             let error = store.commit(change()).unwrap_err();
             let titles = titles(&store);
             println!("titles {titles:?} read-only {} error {error}", store.is_read_only());
             assert_in_order(&store);
         }
-        "open" => match Annals::open(path) {
+        "open" => match SqliteStore::open(path) {
             Ok(_) => println!("opened"),
             Err(error) => println!("error {error}"),
         },
         "hold" => {
-            let store = Annals::open(path).unwrap();
+            let store = SqliteStore::open(path).unwrap();
             let view = store.sessions(&SessionQuery::default()).unwrap();
             println!("holding {}", view.value.len());
             let connection = rusqlite::Connection::open(path).unwrap();
@@ -191,7 +191,7 @@ fn a_backup_is_of_one_moment_and_made_while_others_write() {
                 "{steps:?}"
             );
             assert_eq!(report.bytes, std::fs::metadata(&target).unwrap().len());
-            let copy = Annals::open(&target).unwrap();
+            let copy = SqliteStore::open(&target).unwrap();
             assert_eq!(report.revisions as i64, copy.head().unwrap());
             assert_eq!(report.documents, query(&target, "SELECT n FROM document WHERE hash NOTNULL").len());
             let both = titles(&copy).into_iter().filter(|title| title.starts_with("Both"));
@@ -239,7 +239,7 @@ fn a_backup_of_a_damaged_store_is_none() {
     let path = store.path().to_owned();
     drop(store);
     sql(&path, "UPDATE document SET data = 'x', form = 0 WHERE n = 2");
-    let store = Annals::open(&path).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
     let target = directory.path().join("backup.db");
     let error = store.backup(&target, &no_progress).unwrap_err();
     assert!(matches!(error, BackupError::Damaged { .. }), "{error}");
@@ -267,8 +267,8 @@ fn what_was_there_before_a_backup_was_restored_is_kept() {
     assert!(!index.exists());
     assert_in_order(&store);
     rename(&store, &old, "Old, renamed");
-    assert_eq!(titles(&Annals::open(store.path()).unwrap()), ["Old, renamed"]);
-    let before = Annals::open(&kept).unwrap();
+    assert_eq!(titles(&SqliteStore::open(store.path()).unwrap()), ["Old, renamed"]);
+    let before = SqliteStore::open(&kept).unwrap();
     assert_eq!(titles(&before), ["New", "Old"]);
     assert_in_order(&before);
     assert!(std::fs::read(&backup).unwrap() == bytes, "the backup is as it was");
@@ -287,7 +287,7 @@ fn a_backup_is_restored_where_there_is_no_store() {
     let path = directory.path().join("somewhere/else/annals.db");
     let restored = restore_backup(&backup, &path, NOW).unwrap();
     assert_eq!(restored.kept, None);
-    let restored = Annals::open(&path).unwrap();
+    let restored = SqliteStore::open(&path).unwrap();
     assert_eq!(titles(&restored), ["Old"]);
     rename(&restored, &add_session(&restored, "x"), "New");
     // A log whose database was deleted is put aside: it is not the restored one's.
@@ -297,7 +297,7 @@ fn a_backup_is_restored_where_there_is_no_store() {
     std::fs::remove_file(&path).unwrap();
     std::fs::copy(directory.path().join("log"), &log).unwrap();
     restore_backup(&backup, &path, NOW).unwrap();
-    let restored = Annals::open(&path).unwrap();
+    let restored = SqliteStore::open(&path).unwrap();
     assert_eq!(titles(&restored), ["Old"]);
     assert_in_order(&restored);
 }
@@ -321,7 +321,7 @@ fn a_damaged_store_is_replaced_and_kept_as_it_is() {
         std::fs::write(&path, &damaged).unwrap();
         let restored = restore_backup(&backup, &path, NOW).unwrap();
         assert!(std::fs::read(restored.kept.unwrap()).unwrap() == damaged);
-        let store = Annals::open(&path).unwrap();
+        let store = SqliteStore::open(&path).unwrap();
         assert_eq!(titles(&store), ["Old"]);
         assert_in_order(&store);
     }
@@ -374,7 +374,7 @@ fn a_backup_with_a_log_is_restored_with_it() {
     add_session(&store, "Old");
     let backup = directory.path().join("backup.db");
     store.backup(&backup, &no_progress).unwrap();
-    let opened = Annals::open(&backup).unwrap();
+    let opened = SqliteStore::open(&backup).unwrap();
     add_session(&opened, "Later");
     restore_backup(&backup, store.path(), NOW).unwrap();
     assert_eq!(titles(&store), ["Later", "Old"]);
@@ -393,7 +393,7 @@ fn backups_are_restored_under_the_hands_of_others() {
     for n in 0..15 {
         std::thread::sleep(Duration::from_millis(80));
         let restored = restore_backup(&backup, store.path(), NOW + n * 1000).unwrap();
-        let kept = Annals::open(&restored.kept.unwrap()).unwrap();
+        let kept = SqliteStore::open(&restored.kept.unwrap()).unwrap();
         assert!(titles(&kept).contains(&"Old".to_owned()));
         assert_in_order(&kept);
         assert!(titles(&store).contains(&"Old".to_owned()));
@@ -404,10 +404,10 @@ fn backups_are_restored_under_the_hands_of_others() {
     drop(writers);
     assert!(store.head().unwrap() > 3, "they went on writing");
     assert_in_order(&store);
-    assert_in_order(&Annals::open(store.path()).unwrap());
+    assert_in_order(&SqliteStore::open(store.path()).unwrap());
 }
 
-fn todo(store: &Annals, sample: &Sample, text: &str) -> i64 {
+fn todo(store: &SqliteStore, sample: &Sample, text: &str) -> i64 {
     let mut transaction = Transaction::new("a todo");
     let text = format!(r#"[{{"content":"{text}"}}]"#);
     transaction.put(Key::Todo(sample.session.clone()), Document::parse(text.into_bytes()).unwrap());
@@ -557,7 +557,7 @@ fn all_bytes(directory: &Path) -> Vec<u8> {
 }
 
 /// How many documents the text index knows with a word.
-fn n_hits(store: &Annals, word: &str) -> usize {
+fn n_hits(store: &SqliteStore, word: &str) -> usize {
     let request = Request {
         wanted: Wanted::Words(parse(word).unwrap()),
         sessions: SessionQuery::default(),
@@ -577,7 +577,7 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
 }
 
 /// Documents of a session that nobody else has a trace of.
-fn secret(store: &Annals, sample: &Sample, word: &str, n: usize) {
+fn secret(store: &SqliteStore, sample: &Sample, word: &str, n: usize) {
     let user = MessageId::parse(&format!("msg_b50425ff{n:04}{word}0000000001")).unwrap();
     let (short, long) = (
         PartId::parse(&format!("prt_b50425ff{n:04}{word}0000000001")).unwrap(),
@@ -772,7 +772,7 @@ fn newer_stores_are_refused_or_only_read() {
     let path = store.path().to_owned();
     drop(store);
     sql(&path, "UPDATE meta SET value = value + 1 WHERE name = 'schema'");
-    let store = Annals::open(&path).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
     assert!(store.is_read_only());
     assert_eq!(titles(&store), ["Kept"]);
     let error = store.commit(change()).unwrap_err();
@@ -783,8 +783,8 @@ fn newer_stores_are_refused_or_only_read() {
     assert!(matches!(error, ForgetError::Commit(CommitError::Unsupported(_))), "{error}");
     drop(store);
     sql(&path, "UPDATE meta SET value = value + 1 WHERE name = 'reader'");
-    let error = Annals::open(&path).unwrap_err();
-    assert!(matches!(error, OpenAnnalsError::Newer { .. }), "{error}");
+    let error = SqliteStore::open(&path).unwrap_err();
+    assert!(matches!(error, OpenStoreError::Newer { .. }), "{error}");
 }
 
 /// A log that is gone leaves nothing in the database that would tell. What everybody queues at does.
@@ -805,7 +805,7 @@ fn a_lost_log_is_told() {
         if !is_log_there {
             std::fs::remove_file(elsewhere.path().join("annals.db-wal")).unwrap();
         }
-        let opened = Annals::open(&path).unwrap();
+        let opened = SqliteStore::open(&path).unwrap();
         assert_eq!(opened.lost(), expected);
         let problems = opened.check(0, &|| {}).unwrap();
         let is_told = problems.iter().any(|problem| {
@@ -815,16 +815,16 @@ fn a_lost_log_is_told() {
         assert_eq!(is_told, !is_log_there, "{problems:?}");
     }
     // It is told until something else is committed.
-    assert!(Annals::open(&path).unwrap().lost().is_some());
-    let opened = Annals::open(&path).unwrap();
+    assert!(SqliteStore::open(&path).unwrap().lost().is_some());
+    let opened = SqliteStore::open(&path).unwrap();
     add_session(&opened, "Four");
-    assert!(Annals::open(&path).unwrap().lost().is_none());
+    assert!(SqliteStore::open(&path).unwrap().lost().is_none());
     // A store that is made where another one was knows nothing of it.
     drop(opened);
     for name in ["annals.db", "annals.db-wal", "annals.db-shm"] {
         let _ = std::fs::remove_file(elsewhere.path().join(name));
     }
-    assert!(Annals::open_or_create(&path).unwrap().lost().is_none());
+    assert!(SqliteStore::open_or_create(&path).unwrap().lost().is_none());
 }
 
 #[cfg(target_os = "linux")]
@@ -895,7 +895,7 @@ mod disks {
         for name in ["annals.db", "annals.db-lock", "backup.db"] {
             assert_eq!(mode(&parent.join(name)), 0o600, "{name}");
         }
-        let store = Annals::open(&parent.join("annals.db")).unwrap();
+        let store = SqliteStore::open(&parent.join("annals.db")).unwrap();
         add_session(&store, "x");
         for name in ["annals.db-wal", "annals.db-shm"] {
             assert_eq!(mode(&parent.join(name)), 0o600, "{name}");
@@ -915,7 +915,7 @@ mod disks {
         assert!(text.contains(r#"titles ["Kept"] read-only true error cannot write to"#), "{text}");
         assert!(all_bytes(directory.path()) == before);
         // A crash left a log behind.
-        let store = Annals::open(&path).unwrap();
+        let store = SqliteStore::open(&path).unwrap();
         add_session(&store, "In the log");
         let copy = tempfile::tempdir().unwrap();
         for name in ["annals.db", "annals.db-wal"] {
@@ -962,7 +962,7 @@ mod disks {
         assert!(text.contains(r#"titles ["Kept"] read-only true error cannot write to"#), "{text}");
         assert_eq!(names(directory.path()), before);
         // While the owner has it open.
-        let store = Annals::open(&path).unwrap();
+        let store = SqliteStore::open(&path).unwrap();
         add_session(&store, "Later");
         for name in ["annals.db-wal", "annals.db-shm"] {
             mode(&directory.path().join(name), 0o644);
@@ -992,7 +992,7 @@ mod disks {
         assert!(said["commit"].contains("annals.db: no storage space"), "{text}");
         assert!(said["backup"].contains("the disk is full"), "{text}");
         assert!(said["forget"].contains("no storage space"), "{text}");
-        let store = Annals::open(&directory.path().join("annals.db")).unwrap();
+        let store = SqliteStore::open(&directory.path().join("annals.db")).unwrap();
         let n_committed: usize = said["committed"].parse().unwrap();
         assert!(n_committed > 2, "{text}");
         assert_eq!(titles(&store).len(), n_committed + 1);
@@ -1002,7 +1002,7 @@ mod disks {
 
 /// Commits until the disk is full, and then tries what else needs room. Returns what was said to each.
 fn fill(path: &Path) -> Vec<(&'static str, String)> {
-    let store = Annals::open_or_create(path).unwrap();
+    let store = SqliteStore::open_or_create(path).unwrap();
     let mut n_committed = 0;
     let error = loop {
         let sample = Sample::new(ids::new_session(), "/home/dev/shop");
@@ -1032,7 +1032,7 @@ fn fill(path: &Path) -> Vec<(&'static str, String)> {
     assert!(matches!(error, BackupError::NoRoom { .. }), "{error:?}");
     assert_eq!(names(directory), before);
     // What is there can be read by others as well.
-    assert_eq!(titles(&Annals::open(path).unwrap()).len(), n_committed);
+    assert_eq!(titles(&SqliteStore::open(path).unwrap()).len(), n_committed);
     // Forgetting takes room as well, for the log.
     let sessions = store.sessions(&SessionQuery::default()).unwrap().value;
     let error = store.forget(&sessions[0].id).unwrap_err();

@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use annals::home::annals::Annals;
 use annals::home::{Read, Write};
 use annals::model::id::{MessageId, PartId, SessionId};
 use annals::model::search::query::parse;
 use annals::search::{Request, SearchError, Wanted};
+use annals::stores::sqlite::SqliteStore;
 
 use super::crash::{state, transaction};
 use super::kit::Sample;
@@ -40,7 +40,7 @@ fn writer_of_a_store_that_is_watched() {
     let Ok(path) = std::env::var(STORE) else { return };
     let sample = Sample::new(SessionId::parse("ses_4afbda00cffeZebra000000001").unwrap(), "/home/dev/shop");
     for round in 0..ROUNDS {
-        let store = Annals::open_or_create(Path::new(&path)).unwrap();
+        let store = SqliteStore::open_or_create(Path::new(&path)).unwrap();
         for n in round * COMMITS + 1..=(round + 1) * COMMITS {
             // Documents that are changed each time, so that the index has something to delete, and new ones.
             let now = 1_766_578_085_876 + n as i64;
@@ -151,7 +151,7 @@ fn examine(directory: &Path, acknowledged: Option<(usize, i64)>, told: &str) -> 
         assert_eq!(acknowledged, None, "{told}: there is no store");
         return Found::NoStore;
     }
-    let store = Annals::open(&path).unwrap_or_else(|error| panic!("{told}: {error}"));
+    let store = SqliteStore::open(&path).unwrap_or_else(|error| panic!("{told}: {error}"));
     assert_eq!(store.lost(), None, "{told}");
     let head = store.head().unwrap();
     let (n, revision) = acknowledged.unwrap_or_default();

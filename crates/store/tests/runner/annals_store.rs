@@ -1,23 +1,23 @@
 //! annals.db: transactions, revisions, and every state there ever was.
 
 use annals::history::{self, At, History, LogQuery, UndoError};
-use annals::home::annals::Annals;
 use annals::home::{CommitError, ConflictKind, Read, Write};
 use annals::ids;
 use annals::model::id::{MessageId, PartId};
 use annals::model::lens::Session;
 use annals::model::{Document, Key, Transaction};
+use annals::stores::sqlite::SqliteStore;
 
 use super::kit::{Sample, export, messages, session};
 
 /// A new store in a directory of its own.
-pub(crate) fn empty_store() -> (tempfile::TempDir, Annals) {
+pub(crate) fn empty_store() -> (tempfile::TempDir, SqliteStore) {
     let directory = tempfile::tempdir().unwrap();
-    let store = Annals::open_or_create(&directory.path().join("annals.db")).unwrap();
+    let store = SqliteStore::open_or_create(&directory.path().join("annals.db")).unwrap();
     (directory, store)
 }
 
-fn rename(store: &Annals, sample: &Sample, title: &str) -> i64 {
+fn rename(store: &SqliteStore, sample: &Sample, title: &str) -> i64 {
     let stored = store.document(&sample.session_key()).unwrap().unwrap();
     let mut transaction = Transaction::new(format!("call it {title}"));
     transaction.replace(&stored, stored.document.with(&["title"], title).unwrap());
@@ -36,7 +36,7 @@ fn what_is_committed_is_read_back_by_another_process() {
     sample.store(&store, "Why does the cart crash?", "It is empty.");
     let before = export(&store, sample.session.as_str());
     drop(store);
-    let store = Annals::open(&directory.path().join("annals.db")).unwrap();
+    let store = SqliteStore::open(&directory.path().join("annals.db")).unwrap();
     assert_eq!(export(&store, sample.session.as_str()), before);
     let record = session(&store, sample.session.as_str());
     let summary = store.summaries(&[&record]).unwrap().remove(0).unwrap();
@@ -178,7 +178,7 @@ fn a_stream_leaves_one_state() {
 
 /// Commits a text part with these times.
 fn put_text(
-    store: &Annals,
+    store: &SqliteStore,
     sample: &Sample,
     message: &MessageId,
     part: &PartId,

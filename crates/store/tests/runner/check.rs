@@ -146,7 +146,7 @@ fn an_answer_that_ended_with_tool_calls_is_not_the_end_of_a_turn() {
         summaries.into_iter().map(|summary| (summary.id.to_string(), summary.state)).collect::<Vec<_>>()
     };
     let dir = tempfile::tempdir().unwrap();
-    let store = annals::Annals::open_or_create(&dir.path().join("annals.db")).unwrap();
+    let store = annals::SqliteStore::open_or_create(&dir.path().join("annals.db")).unwrap();
     let options = annals::sync::Options::to(annals::sync::Stage::Parts);
     annals::sync::sync(&store, &[&home], options, &()).unwrap();
     let expected = [

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use annals::home::opencode_dir::{OpenDirError, OpencodeDir};
 use annals::home::{Read, ReadError};
+use annals::homes::opencode::directory::{OpenDirError, OpencodeDirectory};
 use annals::query::SessionQuery;
 
 use super::kit::{Sample, empty_home, messages, session, session_id, snapshot, write};
@@ -224,10 +224,13 @@ fn links_that_stay_inside_are_followed() {
 #[test]
 fn what_is_no_home_is_said_to_be_none() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(matches!(OpencodeDir::open(dir.path()), Err(OpenDirError::NotAHome { .. })));
-    assert!(matches!(OpencodeDir::open(&dir.path().join("missing")), Err(OpenDirError::NotFound { .. })));
+    assert!(matches!(OpencodeDirectory::open(dir.path()), Err(OpenDirError::NotAHome { .. })));
+    assert!(matches!(
+        OpencodeDirectory::open(&dir.path().join("missing")),
+        Err(OpenDirError::NotFound { .. })
+    ));
     write(dir.path(), "file", "x");
-    assert!(matches!(OpencodeDir::open(&dir.path().join("file")), Err(OpenDirError::Io { .. })));
+    assert!(matches!(OpencodeDirectory::open(&dir.path().join("file")), Err(OpenDirError::Io { .. })));
 }
 
 /// Reading changes nothing, not even for a moment: no lock, no directory of our own.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use annals::home::opencode_db::{Generation, OpencodeDb};
 use annals::home::{CommitError, ConflictKind, Read, SessionRecord, Write};
+use annals::homes::opencode::database::{Generation, OpencodeDatabase};
 use annals::model::id::{IdGenerator, MessageId, PartId, ProjectId, SessionId};
 use annals::model::json::same_value;
 use annals::model::{Document, Key, Stored, Transaction};
@@ -20,7 +20,7 @@ use super::kit::{
 /// A database in a directory of its own.
 struct Database {
     dir: tempfile::TempDir,
-    home: OpencodeDb,
+    home: OpencodeDatabase,
 }
 
 impl Database {
@@ -774,7 +774,7 @@ fn a_database_that_was_replaced_is_noticed() {
     let database = Database::of("small-1.2.27");
     let first = new_sample();
     first.store(&database.home, "into the first", "yes");
-    let ids = |home: &OpencodeDb| {
+    let ids = |home: &OpencodeDatabase| {
         let found = home.sessions(&SessionQuery::default()).unwrap();
         let mut ids: Vec<_> = found.value.into_iter().map(|record| record.id.to_string()).collect();
         ids.sort();
@@ -1232,7 +1232,7 @@ const TO_1_14: &str = "
     DROP TABLE migration;";
 
 /// All messages and parts of the first store, by session.
-fn transcripts(home: &OpencodeDb) -> BTreeMap<String, Vec<String>> {
+fn transcripts(home: &OpencodeDatabase) -> BTreeMap<String, Vec<String>> {
     let found = home.sessions(&SessionQuery::default()).unwrap();
     assert!(found.quarantined.is_empty());
     let of = |record: &SessionRecord| {
@@ -1290,7 +1290,7 @@ fn a_database_is_made_once() {
         for sample in &samples {
             let path = &path;
             scope.spawn(move || {
-                let home = OpencodeDb::open_or_create(path, Generation::Portable).unwrap();
+                let home = OpencodeDatabase::open_or_create(path, Generation::Portable).unwrap();
                 sample.store(&home, "a", "b");
             });
         }

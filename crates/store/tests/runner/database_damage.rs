@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use annals::check::{Problem, ProblemKind};
 use annals::copy::{Account, OnDifference, Options, Tally, copy};
-use annals::home::opencode_db::{Generation, OpenDbError, OpencodeDb};
 use annals::home::{Read, ReadError, Want, Write};
-use annals::model::complete;
+use annals::homes::opencode::complete;
+use annals::homes::opencode::database::{Generation, OpenDbError, OpencodeDatabase};
 use annals::model::id::{MessageId, PartId};
 use annals::model::json::same_value;
 use annals::model::{Document, Key, Transaction};
@@ -42,7 +42,7 @@ impl Seen {
 /// Reads all there is, going on after every error.
 fn see(path: &Path) -> Seen {
     let mut seen = Seen::default();
-    match OpencodeDb::open(path) {
+    match OpencodeDatabase::open(path) {
         Ok(home) => see_home(&home, &mut seen),
         Err(error) => {
             let text = error.to_string();
@@ -53,7 +53,7 @@ fn see(path: &Path) -> Seen {
     seen
 }
 
-fn see_home(home: &OpencodeDb, seen: &mut Seen) {
+fn see_home(home: &OpencodeDatabase, seen: &mut Seen) {
     let failed = |error: ReadError| {
         let text = error.to_string();
         let is_placed = matches!(error, ReadError::Unreadable(_)) || text.contains(&home.url());
@@ -415,7 +415,7 @@ fn a_log_cut_short_is_read_as_far_as_it_goes() {
         for length in [log.len(), log.len() / 2, 4152, 4151, 57, 56, 55, 33, 32, 31, 1] {
             std::fs::write(wal.join("opencode.db-wal"), &log[..length]).unwrap();
             let shm = std::fs::read(wal.join("opencode.db-shm")).unwrap();
-            match OpencodeDb::open(&wal.join("opencode.db")) {
+            match OpencodeDatabase::open(&wal.join("opencode.db")) {
                 Ok(home) => {
                     let found = home.sessions(&SessionQuery::default()).unwrap();
                     assert!(found.quarantined.is_empty(), "{version} {length}");
@@ -433,7 +433,7 @@ fn a_log_cut_short_is_read_as_far_as_it_goes() {
 
 /// Copies all sessions, and checks that what it says of that adds up. Gives what could not even be listed as well.
 fn copy_all(from: &Path, to: &Path) -> (Account, usize) {
-    let (from, to) = (open_db(from), OpencodeDb::open_or_create(to, Generation::Portable).unwrap());
+    let (from, to) = (open_db(from), OpencodeDatabase::open_or_create(to, Generation::Portable).unwrap());
     let found = from.sessions(&SessionQuery::default()).unwrap();
     let options = Options {
         dry_run: false,
@@ -770,8 +770,8 @@ fn what_is_no_database_is_named_and_left_alone() {
                 continue;
             }
             let opened = match create {
-                true => OpencodeDb::open_or_create(&at(name), Generation::Portable),
-                false => OpencodeDb::open(&at(name)),
+                true => OpencodeDatabase::open_or_create(&at(name), Generation::Portable),
+                false => OpencodeDatabase::open(&at(name)),
             };
             let error = opened.expect_err(name).to_string();
             assert!(error.contains(expected), "{name}: {error}");
@@ -781,7 +781,7 @@ fn what_is_no_database_is_named_and_left_alone() {
             assert!(after == before, "{name}: a file was changed");
         }
     }
-    match OpencodeDb::open(&at("only-log.db")) {
+    match OpencodeDatabase::open(&at("only-log.db")) {
         Err(OpenDbError::OnlyLog { log_bytes, .. }) => assert_eq!(log_bytes, log.len() as u64),
         other => panic!("{other:?}"),
     }
@@ -796,7 +796,9 @@ fn a_pipe_is_not_waited_for() {
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
     let (sender, receiver) = std::sync::mpsc::channel();
     let opened = path.clone();
-    std::thread::spawn(move || sender.send(OpencodeDb::open(&opened).err().map(|error| error.to_string())));
+    std::thread::spawn(move || {
+        sender.send(OpencodeDatabase::open(&opened).err().map(|error| error.to_string()))
+    });
     let answer = receiver.recv_timeout(Duration::from_secs(3));
     if answer.is_err() {
         // Lets the thread go.
@@ -836,13 +838,13 @@ fn a_hostile_schema_does_no_harm() {
         let started = Instant::now();
         let seen = see(&path);
         assert!(!seen.documents.is_empty() || !seen.problems.is_empty(), "{name}");
-        if let Ok(home) = OpencodeDb::open(&path)
+        if let Ok(home) = OpencodeDatabase::open(&path)
             && let Err(error) = home.check(annals::ids::now(), &|| {})
         {
             assert!(error.to_string().contains("opencode.db"), "{name}: {error}");
         }
         assert!(std::fs::read(&path).unwrap() == before, "{name}: reading changed it");
-        if let Ok(home) = OpencodeDb::open(&path) {
+        if let Ok(home) = OpencodeDatabase::open(&path) {
             let sample = Sample::new(annals::ids::new_session(), "/home/dev/shop");
             let message = annals::ids::new_message();
             let mut transaction = Transaction::new("among enemies");

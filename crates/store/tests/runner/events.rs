@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use annals::home::opencode_db::{Generation, LogRead, OpencodeDb, Recorded};
 use annals::home::{Quarantined, Read, Reason};
+use annals::homes::opencode::arrange;
+use annals::homes::opencode::database::{Generation, LogRead, OpencodeDatabase, Recorded};
 use annals::model::id::SessionId;
 use annals::model::lens::Session;
-use annals::model::{Document, Key, arrange};
+use annals::model::{Document, Key};
 use annals_testkit::Fixture;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
@@ -21,7 +22,7 @@ const LOGGED: [&str; 2] = ["small-1.18.33", "opencode-1.18.33"];
 const SESSION: &str = "ses_ef4b559faffevk22QaJnyopmVh";
 const NOW: i64 = 1_791_190_803_973;
 
-fn log_after(home: &OpencodeDb, session: &SessionId, after: Option<i64>) -> (Vec<Recorded>, LogRead) {
+fn log_after(home: &OpencodeDatabase, session: &SessionId, after: Option<i64>) -> (Vec<Recorded>, LogRead) {
     let mut recorded = Vec::new();
     let read = home.events(session, after, &mut |change| {
         recorded.push(change);
@@ -30,12 +31,12 @@ fn log_after(home: &OpencodeDb, session: &SessionId, after: Option<i64>) -> (Vec
     (recorded, read.unwrap())
 }
 
-fn log(home: &OpencodeDb, session: &SessionId) -> (Vec<Recorded>, LogRead) {
+fn log(home: &OpencodeDatabase, session: &SessionId) -> (Vec<Recorded>, LogRead) {
     log_after(home, session, None)
 }
 
 /// The logs of a home by their sessions, with nothing amiss.
-fn logs(home: &OpencodeDb) -> BTreeMap<String, (Vec<Recorded>, LogRead)> {
+fn logs(home: &OpencodeDatabase) -> BTreeMap<String, (Vec<Recorded>, LogRead)> {
     let mut logs = BTreeMap::new();
     for (session, last) in home.event_positions().unwrap() {
         let (recorded, read) = log(home, &session);
@@ -290,7 +291,7 @@ fn a_database_without_a_log_has_no_events() {
 fn positions_are_counted_where_they_are_not_kept() {
     let fixture = Fixture::unpack("opencode-1.18.33");
     let path = fixture.home().join("opencode.db");
-    let sorted = |home: &OpencodeDb| {
+    let sorted = |home: &OpencodeDatabase| {
         let mut positions = home.event_positions().unwrap();
         positions.sort_by_key(|(session, _)| session.to_string());
         positions

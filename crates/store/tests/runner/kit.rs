@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use annals::home::opencode_db::{Generation, OpencodeDb};
-use annals::home::opencode_dir::OpencodeDir;
 use annals::home::{MessageRecord, Quarantined, Read, SessionRecord, Want, Write};
+use annals::homes::opencode::database::{Generation, OpencodeDatabase};
+use annals::homes::opencode::directory::OpencodeDirectory;
 use annals::model::format::opencode::ExportWriter;
 use annals::model::id::{MessageId, PartId, ProjectId, SessionId};
 use annals::model::lens::{
@@ -21,26 +21,26 @@ use rusqlite::{Connection, OpenFlags};
 pub(crate) const PROJECT: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// Opens a home.
-pub(crate) fn open(path: &Path) -> OpencodeDir {
-    OpencodeDir::open(path).unwrap_or_else(|error| panic!("{error}"))
+pub(crate) fn open(path: &Path) -> OpencodeDirectory {
+    OpencodeDirectory::open(path).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// An empty home in a directory of its own.
-pub(crate) fn empty_home() -> (tempfile::TempDir, OpencodeDir) {
+pub(crate) fn empty_home() -> (tempfile::TempDir, OpencodeDirectory) {
     let dir = tempfile::tempdir().unwrap();
-    let home = OpencodeDir::open_or_create(dir.path()).unwrap();
+    let home = OpencodeDirectory::open_or_create(dir.path()).unwrap();
     (dir, home)
 }
 
 /// Opens a database.
-pub(crate) fn open_db(path: &Path) -> OpencodeDb {
-    OpencodeDb::open(path).unwrap_or_else(|error| panic!("{error}"))
+pub(crate) fn open_db(path: &Path) -> OpencodeDatabase {
+    OpencodeDatabase::open(path).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A new database in a directory of its own.
-pub(crate) fn empty_database(generation: Generation) -> (tempfile::TempDir, OpencodeDb) {
+pub(crate) fn empty_database(generation: Generation) -> (tempfile::TempDir, OpencodeDatabase) {
     let dir = tempfile::tempdir().unwrap();
-    let home = OpencodeDb::open_or_create(&dir.path().join("opencode.db"), generation).unwrap();
+    let home = OpencodeDatabase::open_or_create(&dir.path().join("opencode.db"), generation).unwrap();
     (dir, home)
 }
 

@@ -1,7 +1,7 @@
 //! Sessions made with the library, in the hands of the real OpenCode; and what it thinks of directories.
 
 use annals::home::Read;
-use annals::home::opencode_dir::OpencodeDir;
+use annals::homes::opencode::directory::OpencodeDirectory;
 use annals::model::id::ProjectId;
 use annals::query::SessionQuery;
 use annals_testkit::model::{Kind, ModelServer, Playbook, Turn};
@@ -25,7 +25,7 @@ fn a_session_made_here_is_listed_exported_and_continued() {
         let (model, lab) = lab(version);
         let repository = lab.repo("shop", &[("README.md", "# Shop\n")]);
         let identity = annals::project::identify(&repository, "git".as_ref()).unwrap();
-        let home = OpencodeDir::open_or_create(&lab.data()).unwrap();
+        let home = OpencodeDirectory::open_or_create(&lab.data()).unwrap();
         let mut sample = Sample::new(annals::ids::new_session(), repository.to_str().unwrap());
         sample.project = identity.id;
         sample.store(&home, "Remember the number 4711.", "I will.");

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use annals::home::annals::Annals;
 use annals::home::{Read, Write};
 use annals::ids;
 use annals::model::Transaction;
 use annals::model::search::query::{Field, Filter, parse};
 use annals::query::SessionQuery;
 use annals::search::{Hits, Request, SearchError, Wanted};
+use annals::stores::sqlite::SqliteStore;
 use annals::sync::{Options, Stage};
 use annals_testkit::Fixture;
 
@@ -30,7 +30,7 @@ fn request(wanted: Wanted) -> Request {
     }
 }
 
-fn words(store: &Annals, text: &str) -> Hits {
+fn words(store: &SqliteStore, text: &str) -> Hits {
     let query = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     store.search(&request(Wanted::Words(query))).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
@@ -96,7 +96,7 @@ fn a_search_leaves_the_index_as_it_is() {
     let sample = Sample::new(ids::new_session(), "/home/dev/shop");
     sample.store(&store, "first wording", "an answer");
     // An answer without an index would be wrong.
-    let fails = |store: &Annals| {
+    let fails = |store: &SqliteStore| {
         let error = store.search(&request(Wanted::Words(parse("wording").unwrap()))).unwrap_err();
         assert!(matches!(error, SearchError::Index { .. }), "{error}");
     };
@@ -138,7 +138,7 @@ fn a_damaged_index_is_an_error_at_worst() {
             }
             replace(&file, &damaged);
             // Opened anew, or it would keep the index it had.
-            let store = Annals::open(&path).unwrap();
+            let store = SqliteStore::open(&path).unwrap();
             for query in ["the", "\"the file\"", "fi*", "role:user file"] {
                 match store.search(&request(Wanted::Words(parse(query).unwrap()))) {
                     Ok(_) => n_answers += 1,

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use annals::history::{At, History, LogQuery};
-use annals::home::annals::Annals;
 use annals::home::{Page, Read, Want};
 use annals::model::Key;
 use annals::query::SessionQuery;
+use annals::stores::sqlite::SqliteStore;
 use annals::sync::source::Source;
 use annals::sync::{Account, Options, Stage, sync};
 use annals_testkit::Fixture;
@@ -16,7 +16,7 @@ use super::kit::{export, open, open_db, snapshot, write};
 
 pub(crate) const ALL: Options = Options { stage: Stage::Parts, full: false, events: false, own: true };
 
-pub(crate) fn run(store: &Annals, home: &dyn Source, options: Options) -> Account {
+pub(crate) fn run(store: &SqliteStore, home: &dyn Source, options: Options) -> Account {
     let account = sync(store, &[home], options, &()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(account.failed, Vec::<String>::new());
     let counted = account.imported + account.unchanged + account.quarantined.len();
@@ -261,7 +261,7 @@ fn an_unreadable_document_is_noted_and_tried_again_when_it_changes() {
     let (_directory, store) = empty_store();
     let account = run(&store, &source, ALL);
     assert_eq!(account.quarantined.len(), 1, "{:?}", account.quarantined);
-    let noted = |store: &Annals| {
+    let noted = |store: &SqliteStore| {
         let session = account.quarantined[0].session.clone().unwrap();
         let record = store.session(&session).unwrap().unwrap();
         super::kit::messages(store, &record).1

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use annals::home::annals::Annals;
+use annals::stores::sqlite::SqliteStore;
 use annals::sync::source::Source;
 
 use super::kit::{Sample, open, write};
@@ -49,7 +49,7 @@ fn make(home: &Path, n_sessions: usize) {
 fn sync_that_gets_counted() {
     let Ok(path) = std::env::var(HOME) else { return };
     let path = Path::new(&path);
-    let store = Annals::open(&path.join("annals.db")).unwrap();
+    let store = SqliteStore::open(&path.join("annals.db")).unwrap();
     let home: Box<dyn Source> = Box::new(open(path));
     let account = run(&store, &*home, ALL);
     println!("looked at {} of {}", account.looked, account.sessions);
@@ -72,7 +72,7 @@ fn a_sync_with_nothing_to_do_makes_few_system_calls() {
 fn n_calls(n_sessions: usize) -> (usize, String) {
     let directory = tempfile::tempdir().unwrap();
     make(directory.path(), n_sessions);
-    let store = Annals::open_or_create(&directory.path().join("annals.db")).unwrap();
+    let store = SqliteStore::open_or_create(&directory.path().join("annals.db")).unwrap();
     let account = run(&store, &open(directory.path()), ALL);
     assert_eq!((account.new, account.seen), (n_sessions, 5 * n_sessions), "{account:?}");
     drop(store);

@@ -60,7 +60,7 @@ fn a_session_is_what_it_was_before_an_undo() {
     let session = session_id("ses_ed9e229a6ffeMNnekO75HDWDZB");
     let mut removed: Vec<(i64, Key)> = Vec::new();
     let mut last_written = 0;
-    let mut visit = |change: annals::home::opencode_db::Recorded| {
+    let mut visit = |change: annals::homes::opencode::database::Recorded| {
         match change.document {
             None => removed.push((change.time, change.key)),
             Some(_) if removed.is_empty() => last_written = change.time,
@@ -113,7 +113,7 @@ fn a_message_is_whole_when_the_next_one_is_there() {
     for record in store.sessions(&SessionQuery::default()).unwrap().value {
         // When each document of the session was last written.
         let mut written: HashMap<Key, i64> = HashMap::new();
-        let mut visit = |change: annals::home::opencode_db::Recorded| {
+        let mut visit = |change: annals::homes::opencode::database::Recorded| {
             written.insert(change.key, change.time);
             std::ops::ControlFlow::Continue(())
         };

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use annals::home::annals::Annals;
 use annals::home::{Read, Write};
 use annals::model::{Key, Transaction};
+use annals::stores::sqlite::SqliteStore;
 use annals::sync::source::Source;
 use annals::sync::{Account, Options};
 use annals_testkit::Fixture;
@@ -43,7 +43,7 @@ fn news(account: &Account) -> usize {
 }
 
 /// The store has every document of the home as it is there.
-fn assert_same_text(what: &str, store: &Annals, home: &dyn Read) {
+fn assert_same_text(what: &str, store: &SqliteStore, home: &dyn Read) {
     let sessions = home.sessions(&annals::query::SessionQuery::default()).unwrap().value;
     for session in sessions {
         for key in home.session_keys(&session.id).unwrap() {
@@ -58,7 +58,7 @@ fn assert_same_text(what: &str, store: &Annals, home: &dyn Read) {
 /// One session in files, written an hour ago or now.
 struct Files {
     directory: tempfile::TempDir,
-    home: annals::home::opencode_dir::OpencodeDir,
+    home: annals::homes::opencode::directory::OpencodeDirectory,
     sample: Sample,
     /// The document of the answer, and the text in it.
     answer: PathBuf,

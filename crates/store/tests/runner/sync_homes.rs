@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 
 use annals::history::{At, History, LogQuery};
-use annals::home::annals::Annals;
-use annals::home::opencode_db::{Generation, OpencodeDb};
-use annals::home::opencode_dir::OpencodeDir;
 use annals::home::{Read, Write};
+use annals::homes::opencode::arrange;
+use annals::homes::opencode::database::{Generation, OpencodeDatabase};
+use annals::homes::opencode::directory::OpencodeDirectory;
 use annals::model::id::SessionId;
 use annals::model::lens::Session;
-use annals::model::{Document, Key, Transaction, arrange};
+use annals::model::{Document, Key, Transaction};
 use annals::query::SessionQuery;
+use annals::stores::sqlite::SqliteStore;
 use annals::sync::source::Source;
 use annals::sync::{Options, Stage, sync};
 use annals_testkit::Fixture;
@@ -24,8 +25,8 @@ const FULL: Options = Options { full: true, ..ALL };
 /// A directory and a database with the same sessions.
 struct Homes {
     _places: Vec<Box<dyn std::any::Any>>,
-    directory: OpencodeDir,
-    database: OpencodeDb,
+    directory: OpencodeDirectory,
+    database: OpencodeDatabase,
 }
 
 impl Homes {
@@ -97,7 +98,7 @@ fn assert_same(ours: &HashMap<Key, Document>, theirs: &HashMap<Key, Document>) {
 
 /// Nothing is left to do, whichever home is asked.
 #[track_caller]
-fn assert_done(store: &Annals, homes: &[&dyn Source]) {
+fn assert_done(store: &SqliteStore, homes: &[&dyn Source]) {
     let (head, past) = (store.head().unwrap(), query(store.path(), "SELECT count(*) FROM past"));
     for options in [ALL, FULL, FULL] {
         for home in homes {
@@ -192,7 +193,7 @@ fn the_home_in_which_a_session_was_used_last_has_the_say() {
 
 /// Every document of an older state of a session is in some revision.
 #[track_caller]
-fn assert_reachable(store: &Annals, id: &SessionId, before: &HashMap<Key, Document>) {
+fn assert_reachable(store: &SqliteStore, id: &SessionId, before: &HashMap<Key, Document>) {
     let log = store.log(&LogQuery { session: Some(id.clone()), ..LogQuery::default() }).unwrap();
     let views: Vec<_> =
         log.iter().map(|revision| store.at(At::Revision(revision.number)).unwrap().unwrap()).collect();
@@ -333,7 +334,7 @@ fn the_numbers_are_those_of_where_it_was_used_last() {
 /// One process lists while another takes everything over: what that has stored is not taken for counted.
 #[test]
 fn who_is_overtaken_leaves_numbers_as_they_are() {
-    struct Overtaking<'s>(&'s Annals, &'s dyn Source);
+    struct Overtaking<'s>(&'s SqliteStore, &'s dyn Source);
     impl annals::sync::Progress for Overtaking<'_> {
         fn begin(&self, _home: &str, _sessions: usize) {
             sync(self.0, &[self.1], ALL, &()).unwrap();
@@ -341,7 +342,7 @@ fn who_is_overtaken_leaves_numbers_as_they_are() {
     }
     let (homes, id) = Homes::small();
     let (_directory, store) = empty_store();
-    let other = Annals::open(store.path()).unwrap();
+    let other = SqliteStore::open(store.path()).unwrap();
     let messages = Options { stage: Stage::Messages, ..ALL };
     sync(&store, &[&homes.directory], messages, &Overtaking(&other, &homes.directory)).unwrap();
     let record = session(&store, id.as_str());

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use annals::history::{At, History, LogQuery};
 use annals::home::Read;
-use annals::home::annals::Annals;
 use annals::model::id::{ProjectId, SessionId};
 use annals::model::{Document, Key, stream};
 use annals::query::SessionQuery;
+use annals::stores::sqlite::SqliteStore;
 use annals::sync::source::Source;
 use annals::sync::{Account, Options};
 use annals_testkit::model::{ModelServer, Playbook, Turn};
@@ -36,7 +36,7 @@ struct Workplace {
     lab: Lab,
     repository: PathBuf,
     _directory: tempfile::TempDir,
-    store: Annals,
+    store: SqliteStore,
     /// What was seen of each document, with the revision at which it was: none where it was gone.
     seen: HashMap<Key, Vec<(i64, Option<Document>)>>,
     /// Sessions that OpenCode deleted, with what they were until then.

@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use annals::history::{At, History};
-use annals::home::annals::Annals;
 use annals::home::{Read, Write};
 use annals::model::{ContentHash, Document, Key, Transaction};
 use annals::query::SessionQuery;
+use annals::stores::sqlite::SqliteStore;
 use annals::sync::{Options, Stage};
 
 use super::annals_store::empty_store;
@@ -18,7 +18,7 @@ const FULL: Options = Options { full: true, ..ALL };
 const MESSAGES: Options = Options { stage: Stage::Messages, ..ALL };
 
 /// A home with two sessions of long ago.
-fn home() -> (tempfile::TempDir, annals::home::opencode_dir::OpencodeDir, [Sample; 2]) {
+fn home() -> (tempfile::TempDir, annals::homes::opencode::directory::OpencodeDirectory, [Sample; 2]) {
     let (directory, home) = empty_home();
     let samples =
         ["/home/dev/shop", "/home/dev/bank"].map(|place| Sample::new(annals::ids::new_session(), place));
@@ -130,7 +130,7 @@ fn a_stray_file_does_not_hide_that_a_session_is_gone() {
     std::fs::remove_file(directory.path().join(path)).unwrap();
     assert_eq!(run(&store, &home, ALL).gone, std::slice::from_ref(&sample.session));
     // It is noted as long as it is there.
-    let noted = |store: &Annals| store.sessions(&SessionQuery::default()).unwrap().quarantined.len();
+    let noted = |store: &SqliteStore| store.sessions(&SessionQuery::default()).unwrap().quarantined.len();
     assert_eq!(noted(&store), 1);
     std::fs::remove_file(
         directory.path().join(format!("storage/session/{}/what is this.json", sample.project)),
@@ -164,7 +164,7 @@ fn parts_follow_also_when_only_numbers_are_asked_for() {
     age(directory.path());
     let (_directory, store) = empty_store();
     run(&store, &home, ALL);
-    let n_parts = |store: &Annals| {
+    let n_parts = |store: &SqliteStore| {
         let record = session(store, sample.session.as_str());
         (
             store.summaries(&[&record]).unwrap().remove(0).unwrap().parts,
@@ -240,7 +240,7 @@ fn a_clock_that_was_ahead_hides_nothing() {
     let store = store.with_clock(|| annals::ids::now() + 86_400_000);
     run(&store, &home, ALL);
     drop(store);
-    let store = Annals::open(&directory.path().join("annals.db")).unwrap();
+    let store = SqliteStore::open(&directory.path().join("annals.db")).unwrap();
     add(&home, &sample);
     let record = session(&home, sample.session.as_str());
     let edited: Document = record.stored.document.with(&["title"], "Edited").unwrap();

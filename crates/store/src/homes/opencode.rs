@@ -1,0 +1,7 @@
+//! OpenCode's homes: JSON files up to 1.1 (`directory`), SQLite since 1.2 (`database`), and the forms of documents in which the two differ.
+
+pub mod arrange;
+pub mod complete;
+pub mod database;
+pub mod directory;
+pub mod second_store;

@@ -1,0 +1,103 @@
+//! Differences of sessions: files beside the database, as in the days before it.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use annals_core::id::SessionId;
+use annals_core::json::Kind;
+use annals_core::{Document, Key, Stored};
+use rayon::prelude::*;
+
+use super::OpencodeDatabase;
+use crate::home::{Quarantined, Reason};
+use crate::{parallel, platform};
+
+impl OpencodeDatabase {
+    /// The file for a session's differences. A database that is not where and called as OpenCode's are has none.
+    pub(super) fn diff_path(&self, session: &SessionId) -> Option<PathBuf> {
+        let name = self.path.file_name()?.to_str()?;
+        if !(name.starts_with("opencode") && name.ends_with(".db")) {
+            return None;
+        }
+        Some(self.path.parent()?.join("storage").join("session_diff").join(format!("{session}.json")))
+    }
+
+    pub(super) fn read_diff(&self, session: &SessionId) -> Result<Option<Stored>, Quarantined> {
+        let Some(path) = self.diff_path(session) else { return Ok(None) };
+        let place = format!("storage/session_diff/{session}.json");
+        let problem = |reason| Quarantined { place: place.clone(), reason, session: Some(session.clone()) };
+        match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => {}
+            Ok(_) => return Err(problem(Reason::NotAFile("something else"))),
+            Err(_) => return Ok(None),
+        }
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(problem(Reason::Refused(error.to_string()))),
+        };
+        let document = Document::parse(bytes).map_err(|error| problem(Reason::Json(error)))?;
+        match document.root().kind() {
+            Kind::Array => {
+                Ok(Some(Stored { key: Key::Diff(session.clone()), document, place: place.clone() }))
+            }
+            kind => Err(problem(Reason::WrongKind { wanted: "an array", found: kind.with_article() })),
+        }
+    }
+}
+
+/// A file to be written.
+pub(super) struct DiffFile<'d> {
+    pub(super) path: PathBuf,
+    pub(super) bytes: &'d [u8],
+}
+
+/// A file that is written but not in its place yet. Dropping it removes it.
+pub(super) struct Staged {
+    draft: tempfile::NamedTempFile,
+    path: PathBuf,
+}
+
+/// Writes files beside their places, and syncs them.
+pub(super) fn stage(files: &[DiffFile<'_>]) -> Result<Vec<Staged>, (PathBuf, io::Error)> {
+    let Some(directory) = files.first().and_then(|file| file.path.parent()) else { return Ok(Vec::new()) };
+    platform::create_private_directory(directory).map_err(|error| (directory.to_owned(), error))?;
+    let stage_one = |file: &DiffFile<'_>| {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".annals-");
+        // As OpenCode makes it: by the umask.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let mut draft = builder.tempfile_in(directory)?;
+        draft.write_all(file.bytes)?;
+        if let Some(replaced) = file.path.symlink_metadata().ok().filter(fs::Metadata::is_file) {
+            draft.as_file().set_permissions(replaced.permissions())?;
+        }
+        draft.as_file().sync_all()?;
+        Ok(Staged { draft, path: file.path.clone() })
+    };
+    // Syncing several at once lets the file system do it in one go.
+    parallel::wait(|| {
+        files.par_iter().map(|file| stage_one(file).map_err(|error| (file.path.clone(), error))).collect()
+    })
+}
+
+/// Moves files to their places.
+pub(super) fn place(staged: Vec<Staged>) -> Result<(), (PathBuf, io::Error)> {
+    let Some(directory) = staged.first().and_then(|file| file.path.parent()).map(Path::to_owned) else {
+        return Ok(());
+    };
+    for Staged { draft, path } in staged {
+        draft.persist(&path).map_err(|error| (path, error.error))?;
+    }
+    platform::sync_directory(&directory).map_err(|error| (directory, error))
+}
+
+/// Removes a file; one that is gone already is as good.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

@@ -1,0 +1,734 @@
+//! Reading: rows become documents, a page of them in each transaction.
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use crate::homes::opencode::arrange;
+use crate::homes::opencode::second_store::{self, Converted};
+use annals_core::id::{IdError, MessageId, Millis, PartId, ProjectId, SessionId};
+use annals_core::json::{JsWriter, Style};
+use annals_core::lens::{Message, Session};
+use annals_core::{Document, Key, Stored};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql};
+
+use super::OpencodeDatabase;
+use super::column::{self, Column, write_object};
+use super::schema::Schema;
+use crate::check::Problem;
+use crate::home::{
+    Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Work, row_place,
+};
+use crate::query::SessionQuery;
+use crate::sqlite::{self, is_damage};
+
+/// So many messages are read in one transaction,
+const PAGE: usize = 64;
+/// or fewer, if they are this large.
+const PAGE_BYTES: usize = 8 << 20;
+
+impl Read for OpencodeDatabase {
+    fn url(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError> {
+        let mut found = Found::default();
+        if !self.schema.has_column("project", "id") {
+            return Ok(found);
+        }
+        let columns = self.schema.present("project", column::PROJECT);
+        let rows = self.scan("project", &names(&columns), None, &|row| {
+            let id = text_of(row.get_ref(0)?);
+            Ok((object(&format!("project[{id}]"), &columns, row, None)?, id))
+        })?;
+        found.quarantined = rows.quarantined;
+        for ((document, unusable), id) in rows.value {
+            match ProjectId::parse(&id) {
+                Ok(project) => {
+                    found.quarantined.extend(unusable);
+                    let place = format!("project[{project}]");
+                    found.value.push(Stored { key: Key::Project(project), document, place });
+                }
+                Err(error) => found.quarantined.push(bad_id("project", &id, error)),
+            }
+        }
+        Ok(found)
+    }
+
+    fn sessions(&self, query: &SessionQuery) -> Result<Found<Vec<SessionRecord>>, ReadError> {
+        let mut found: Found<Vec<SessionRecord>> = Found::default();
+        let mut seen: HashSet<SessionId> = HashSet::new();
+        for table in self.schema.session_tables() {
+            let columns = self.schema.present(table, column::SESSION);
+            let rows =
+                self.scan(table, &names(&columns), None, &|row| self.session_record(table, &columns, row))?;
+            found.quarantined.extend(rows.quarantined);
+            for row in rows.value {
+                match row {
+                    Ok((record, unusable)) => {
+                        if seen.insert(record.id.clone()) && query.admits(&record) {
+                            found.quarantined.extend(unusable);
+                            found.value.push(record);
+                        }
+                    }
+                    Err(problem) => found.quarantined.push(problem),
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError> {
+        for table in self.schema.session_tables() {
+            let columns = self.schema.present(table, column::SESSION);
+            let sql = format!("SELECT {} FROM {table} WHERE id = ?1", names(&columns));
+            let read = self.read(|connection| {
+                connection
+                    .prepare_cached(&sql)?
+                    .query_row([id.as_str()], |row| self.session_record(table, &columns, row))
+                    .optional()
+            });
+            match read {
+                Ok(None) => {}
+                Ok(Some(record)) => return Ok(Some(record?.0)),
+                // Around the damage it may still be found.
+                Err(error) if is_damage(&error) => {
+                    let all = self.sessions(&SessionQuery::default())?;
+                    return Ok(all.value.into_iter().find(|record| record.id == *id));
+                }
+                Err(error) => return Err(self.read_error(&error)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn messages(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        let mut quarantined = Vec::new();
+        let mut converted: VecDeque<MessageRecord> = match self.converted(session, want, &mut quarantined) {
+            Ok(converted) => converted.into(),
+            Err(error) if is_damage(&error) => {
+                quarantined.push(damaged("session_message", &error).of(&session.id));
+                VecDeque::new()
+            }
+            Err(error) => return Err(self.read_error(&error)),
+        };
+        // Nothing is read after a file without the first store.
+        let mut after = self.schema.has_column("message", "data").then_some(None);
+        while let Some(position) = after.take() {
+            let page = self.read(|connection| read_page(connection, &session.id, position.as_ref(), want));
+            let page = match page {
+                Ok(page) => page,
+                Err(error) if is_damage(&error) => {
+                    let rest = self.salvage_messages(session, want, position.as_ref(), &mut quarantined)?;
+                    Page { rows: rest, unusable: Vec::new(), next: None }
+                }
+                Err(error) => return Err(self.read_error(&error)),
+            };
+            quarantined.extend(page.unusable);
+            for record in page.rows {
+                if visit_after_earlier(&mut converted, record, visit).is_break() {
+                    return Ok(quarantined);
+                }
+            }
+            after = page.next.map(Some);
+        }
+        let _ = converted.into_iter().try_for_each(visit);
+        Ok(quarantined)
+    }
+
+    fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
+        if let Key::Diff(session) = key {
+            return Ok(self.read_diff(session)?);
+        }
+        match self.read(|connection| document(connection, &self.schema, key)) {
+            Ok(Some(Ok(stored))) => Ok(Some(stored)),
+            Ok(Some(Err(problem))) => Err(problem.into()),
+            Ok(None) => self.converted_document(key),
+            Err(error) if is_damage(&error) => match self.salvage_document(key)? {
+                Some(found) => Ok(found),
+                None => Err(damaged(&place_of(key), &error).of_session(key.session()).into()),
+            },
+            Err(error) => Err(self.read_error(&error)),
+        }
+    }
+
+    fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError> {
+        let read = self.read(|connection| session_keys(connection, &self.schema, id));
+        let mut keys = read.map_err(|error| self.read_error(&error))?;
+        if self.diff_path(id).is_some_and(|path| path.exists()) {
+            keys.push(Key::Diff(id.clone()));
+        }
+        Ok(keys)
+    }
+
+    fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
+        self.check_all(now, progress)
+    }
+
+    fn extent(&self) -> Result<Extent, ReadError> {
+        let mut is_damaged = false;
+        let mut count = |table: &str| -> Result<usize, ReadError> {
+            if !self.schema.has(table) {
+                return Ok(0);
+            }
+            let sql = format!("SELECT count(*) FROM {table}");
+            match self.read(|connection| connection.query_row(&sql, [], |row| row.get(0))) {
+                // Then only those rows count that can be reached.
+                Err(error) if is_damage(&error) => {
+                    is_damaged = true;
+                    Ok(self.scan(table, "1", None, &|_| Ok(()))?.value.len())
+                }
+                counted => counted.map_err(|error| self.read_error(&error)),
+            }
+        };
+        let messages = count("message")? + count("session_message")?;
+        let parts = count("part")?;
+        let size = |path: &std::path::Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+        let bytes = size(&self.path) + size(&sqlite::log_of(&self.path));
+        Ok(Extent { messages, parts, bytes, is_damaged })
+    }
+
+    fn data_directory(&self, session: &SessionRecord) -> Option<PathBuf> {
+        let diff = self.diff_path(&session.id)?;
+        diff.ancestors().nth(3).map(Path::to_owned)
+    }
+
+    fn work(&self) -> Work {
+        Work::Computing
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.schema.remarks()
+    }
+}
+
+impl OpencodeDatabase {
+    /// The record a row of a session table stands for, with what of it could not be used.
+    fn session_record(
+        &self,
+        table: &str,
+        columns: &[&Column],
+        row: &Row<'_>,
+    ) -> rusqlite::Result<Result<(SessionRecord, Vec<Quarantined>), Quarantined>> {
+        let id = text_of(row.get_ref(0)?);
+        let id = match SessionId::parse(&id) {
+            Ok(id) => id,
+            Err(error) => return Ok(Err(bad_id(table, &id, error))),
+        };
+        let place = format!("{table}[{id}]");
+        let (document, mut unusable) = object(&place, columns, row, Some(&id))?;
+        let named = document.lens::<Session<'_>>().project_id.map(|project| project.to_string());
+        let project = match ProjectId::parse(named.as_deref().unwrap_or_default()) {
+            Ok(project) => project,
+            // Better found under another project than not at all.
+            Err(error) => {
+                unusable.push(Quarantined {
+                    place: format!("{place}.project_id"),
+                    reason: Reason::BadName(error),
+                    session: Some(id.clone()),
+                });
+                ProjectId::global()
+            }
+        };
+        let key = Key::Session(project.clone(), id.clone());
+        let stored = Stored { key, document, place };
+        Ok(Ok((SessionRecord { id, project, stored, origins: vec![self.url()], gone: None }, unusable)))
+    }
+
+    /// The messages of a session that are in the second store, in order, in the shape of the first.
+    fn converted(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        quarantined: &mut Vec<Quarantined>,
+    ) -> rusqlite::Result<Vec<MessageRecord>> {
+        if !self.schema.has_column("session_message", "type") {
+            return Ok(Vec::new());
+        }
+        // Before 1.16 there was no other order than that of time.
+        let is_numbered = self.schema.has_column("session_message", "seq");
+        let order = if is_numbered { "seq" } else { "time_created, id" };
+        let sql =
+            format!("SELECT id, type, data FROM session_message WHERE session_id = ?1 ORDER BY {order}");
+        let mut unusable = Vec::new();
+        let rows = self.read(|connection| {
+            unusable.clear();
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query([session.id.as_str()])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let id = text_of(row.get_ref(0)?);
+                let place = format!("session_message[{id}]");
+                match (MessageId::parse(&id), json_of(row.get_ref(2)?)) {
+                    (Ok(id), Ok(data)) => {
+                        found.push(second_store::Row { id, kind: text_of(row.get_ref(1)?), data });
+                    }
+                    (Err(error), _) => unusable.push(bad_id("session_message", &id, error).of(&session.id)),
+                    (_, Err(reason)) => {
+                        unusable.push(Quarantined { place, reason, session: Some(session.id.clone()) });
+                    }
+                }
+            }
+            Ok(found)
+        })?;
+        quarantined.append(&mut unusable);
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let directory = session.stored.document.lens::<Session<'_>>().directory;
+        let directory = directory.map(|directory| directory.to_string()).unwrap_or_default();
+        let converted = second_store::convert(&session.id, &directory, &rows);
+        Ok(converted.into_iter().map(|converted| converted_record(&session.id, converted, want)).collect())
+    }
+
+    /// A message or part of the second store by its key.
+    fn converted_document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
+        let (Key::Message(session, message) | Key::Part(session, message, _)) = key else { return Ok(None) };
+        if !self.schema.has_column("session_message", "type") {
+            return Ok(None);
+        }
+        let Some(record) = self.session(session)? else { return Ok(None) };
+        let converted = self.converted(&record, Want::Parts, &mut Vec::new());
+        let converted = converted.map_err(|error| self.read_error(&error))?;
+        let wanted = Key::Message(session.clone(), message.clone());
+        let Some(found) = converted.into_iter().find(|found| found.stored.key == wanted) else {
+            return Ok(None);
+        };
+        Ok(match key {
+            Key::Message(..) => Some(found.stored),
+            key => found.parts.into_iter().find(|part| part.key == *key),
+        })
+    }
+}
+
+fn converted_record(session: &SessionId, converted: Converted, want: Want) -> MessageRecord {
+    let Converted { id, message, parts } = converted;
+    let place = format!("session_message[{id}]");
+    let n_parts = parts.len();
+    let parts = match want {
+        Want::PartCounts => Vec::new(),
+        Want::Parts | Want::ToolCalls => parts
+            .into_iter()
+            .map(|(part, document)| Stored {
+                key: Key::Part(session.clone(), id.clone(), part),
+                document,
+                place: place.clone(),
+            })
+            .collect(),
+    };
+    let made = Message::created_in(message.root()).unwrap_or(0);
+    let stored = Stored { key: Key::Message(session.clone(), id), document: message, place };
+    MessageRecord { stored, made, parts, n_parts, quarantined: Vec::new(), converted: true }
+}
+
+/// Visits the converted messages that come before a message of the first store, then that message.
+fn visit_after_earlier(
+    converted: &mut VecDeque<MessageRecord>,
+    record: MessageRecord,
+    visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    // The same message in both stores is one message, and the first store has it whole.
+    converted.retain(|other| other.stored.key != record.stored.key);
+    while let Some(earlier) = converted.pop_front_if(|other| other.made < record.made) {
+        visit(earlier)?;
+    }
+    visit(record)
+}
+
+/// Some messages of a session.
+struct Page {
+    rows: Vec<MessageRecord>,
+    unusable: Vec<Quarantined>,
+    /// Where the next page begins, if there is one.
+    next: Option<Position>,
+}
+
+/// `time_created` and `id` of a row, whatever they hold.
+pub(super) type Position = (Cell, Cell);
+
+/// What a column holds. A text in it need not be one: SQLite does not check that it is UTF-8.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Cell {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(Vec<u8>),
+    Blob(Vec<u8>),
+}
+
+impl Cell {
+    pub(super) fn value(&self) -> ValueRef<'_> {
+        match self {
+            Cell::Null => ValueRef::Null,
+            Cell::Integer(number) => ValueRef::Integer(*number),
+            Cell::Real(number) => ValueRef::Real(*number),
+            Cell::Text(bytes) => ValueRef::Text(bytes),
+            Cell::Blob(bytes) => ValueRef::Blob(bytes),
+        }
+    }
+}
+
+impl From<ValueRef<'_>> for Cell {
+    fn from(value: ValueRef<'_>) -> Cell {
+        match value {
+            ValueRef::Null => Cell::Null,
+            ValueRef::Integer(number) => Cell::Integer(number),
+            ValueRef::Real(number) => Cell::Real(number),
+            ValueRef::Text(bytes) => Cell::Text(bytes.to_vec()),
+            ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
+        }
+    }
+}
+
+impl ToSql for Cell {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(self.value()))
+    }
+}
+
+fn read_page(
+    connection: &Connection,
+    session: &SessionId,
+    after: Option<&Position>,
+    want: Want,
+) -> rusqlite::Result<Page> {
+    const FIRST: &str = "SELECT id, time_created, data FROM message WHERE session_id = ?1 \
+         ORDER BY time_created, id LIMIT ?2";
+    const NEXT: &str = "SELECT id, time_created, data FROM message WHERE session_id = ?1 \
+         AND (time_created, id) > (?3, ?4) ORDER BY time_created, id LIMIT ?2";
+    let mut statement = connection.prepare_cached(if after.is_some() { NEXT } else { FIRST })?;
+    let mut rows = match after {
+        None => statement.query((session.as_str(), PAGE))?,
+        Some((time, id)) => statement.query((session.as_str(), PAGE, time, id))?,
+    };
+    let mut page = Page { rows: Vec::new(), unusable: Vec::new(), next: None };
+    let (mut n_rows, mut n_bytes) = (0, 0);
+    while let Some(row) = rows.next()? {
+        n_rows += 1;
+        let position = (Cell::from(row.get_ref(1)?), Cell::from(row.get_ref(0)?));
+        match message_record(session, row.get_ref(0)?, row.get_ref(1)?, row.get_ref(2)?) {
+            Ok(mut record) => {
+                read_parts(connection, session, &mut record, want)?;
+                n_bytes += record.stored.document.bytes().len();
+                n_bytes += record.parts.iter().map(|part| part.document.bytes().len()).sum::<usize>();
+                page.rows.push(record);
+            }
+            Err(problem) => page.unusable.push(problem),
+        }
+        if n_rows == PAGE || n_bytes >= PAGE_BYTES {
+            page.next = Some(position);
+            break;
+        }
+    }
+    Ok(page)
+}
+
+/// The message a row stands for, without its parts.
+pub(super) fn message_record(
+    session: &SessionId,
+    id: ValueRef<'_>,
+    time: ValueRef<'_>,
+    data: ValueRef<'_>,
+) -> Result<MessageRecord, Quarantined> {
+    let id = text_of(id);
+    let place = format!("message[{id}]");
+    let problem = |reason| Quarantined { place: place.clone(), reason, session: Some(session.clone()) };
+    let id = MessageId::parse(&id).map_err(|error| problem(Reason::BadName(error)))?;
+    let key = Key::Message(session.clone(), id);
+    let document = row_document(&key, data).map_err(problem)?;
+    let made = match time {
+        ValueRef::Integer(time) => time,
+        _ => Message::created_in(document.root()).unwrap_or(0),
+    };
+    let stored = Stored { key, document, place };
+    Ok(MessageRecord {
+        stored,
+        made,
+        parts: Vec::new(),
+        n_parts: 0,
+        quarantined: Vec::new(),
+        converted: false,
+    })
+}
+
+fn read_parts(
+    connection: &Connection,
+    session: &SessionId,
+    record: &mut MessageRecord,
+    want: Want,
+) -> rusqlite::Result<()> {
+    let Key::Message(_, message) = record.stored.key.clone() else { return Ok(()) };
+    if want == Want::PartCounts {
+        let mut statement = connection.prepare_cached("SELECT count(*) FROM part WHERE message_id = ?1")?;
+        record.n_parts = statement.query_row([message.as_str()], |row| row.get(0))?;
+        return Ok(());
+    }
+    let mut statement =
+        connection.prepare_cached("SELECT id, data FROM part WHERE message_id = ?1 ORDER BY id")?;
+    let mut rows = statement.query([message.as_str()])?;
+    while let Some(row) = rows.next()? {
+        let data = row.get_ref(1)?;
+        if want == Want::ToolCalls && is_no_tool_call(data) {
+            record.n_parts += 1;
+        } else {
+            add_part(session, &message, record, row.get_ref(0)?, data);
+        }
+    }
+    sort_parts(record);
+    Ok(())
+}
+
+/// Whether a row looks whole and cannot be a tool call: the word does not occur in it. Most parts are told apart that way
+/// without being taken apart.
+fn is_no_tool_call(data: ValueRef<'_>) -> bool {
+    let ValueRef::Text(data) = data else { return false };
+    data.starts_with(b"{") && data.ends_with(b"}") && memchr::memmem::find(data, b"\"tool\"").is_none()
+}
+
+/// Adds a part to its message, or what is wrong with it.
+pub(super) fn add_part(
+    session: &SessionId,
+    message: &MessageId,
+    record: &mut MessageRecord,
+    id: ValueRef<'_>,
+    data: ValueRef<'_>,
+) {
+    record.n_parts += 1;
+    let id = text_of(id);
+    let place = format!("part[{id}]");
+    let read = PartId::parse(&id).map_err(Reason::BadName).and_then(|id| {
+        let key = Key::Part(session.clone(), message.clone(), id);
+        let document = row_document(&key, data)?;
+        Ok((key, document))
+    });
+    match read {
+        Ok((key, document)) => record.parts.push(Stored { key, document, place }),
+        Err(reason) => {
+            record.quarantined.push(Quarantined { place, reason, session: Some(session.clone()) });
+        }
+    }
+}
+
+/// Puts parts in order. SQLite has them in the order of their ids already, which is right unless they were made on both
+/// sides of the moment at which ids start over.
+pub(super) fn sort_parts(record: &mut MessageRecord) {
+    let made = record.made;
+    let era = |part: &Stored| match &part.key {
+        Key::Part(_, _, id) => id.era(made),
+        _ => 0,
+    };
+    if !record.parts.is_sorted_by_key(era) {
+        record.parts.sort_by_cached_key(era);
+    }
+}
+
+/// The document of a message or part.
+fn row_document(key: &Key, data: ValueRef<'_>) -> Result<Document, Reason> {
+    let bytes = match data {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,
+        ValueRef::Null => return Err(Reason::WrongKind { wanted: "JSON", found: "nothing" }),
+        ValueRef::Integer(_) | ValueRef::Real(_) => {
+            return Err(Reason::WrongKind { wanted: "JSON", found: "a number" });
+        }
+    };
+    let document = arrange::from_row(key, bytes).map_err(Reason::Json)?;
+    match document.root().kind() {
+        annals_core::json::Kind::Object => Ok(document),
+        kind => Err(Reason::WrongKind { wanted: "an object", found: kind.with_article() }),
+    }
+}
+
+fn json_of(value: ValueRef<'_>) -> Result<Document, Reason> {
+    match value {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+            Document::parse(bytes.to_vec()).map_err(Reason::Json)
+        }
+        _ => Err(Reason::WrongKind { wanted: "JSON", found: "no text" }),
+    }
+}
+
+/// One document by its key: none, unusable, or as OpenCode would rebuild it.
+pub(super) fn document(
+    connection: &Connection,
+    schema: &Schema,
+    key: &Key,
+) -> rusqlite::Result<Option<Result<Stored, Quarantined>>> {
+    let place = place_of(key);
+    let problem = |reason| Quarantined { place: place.clone(), reason, session: key.session().cloned() };
+    let stored = |document| Stored { key: key.clone(), document, place: place.clone() };
+    let from_columns = |tables: &[&str], columns: &'static [Column], filter: &str, id: &str| {
+        for table in tables {
+            let columns = schema.present(table, columns);
+            let sql = format!("SELECT {} FROM {table} WHERE {filter} = ?1", names(&columns));
+            let read = connection
+                .prepare_cached(&sql)?
+                .query_row([id], |row| Ok(object(&place, &columns, row, key.session())?.0))
+                .optional()?;
+            if let Some(document) = read {
+                return Ok(Some(Ok(stored(document))));
+            }
+        }
+        Ok(None)
+    };
+    let from_data = |sql: &str, ids: &[&str]| {
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query(rusqlite::params_from_iter(ids))?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        Ok(Some(row_document(key, row.get_ref(0)?).map(stored).map_err(problem)))
+    };
+    match key {
+        Key::Project(id) if schema.has("project") => {
+            from_columns(&["project"], column::PROJECT, "id", id.as_str())
+        }
+        Key::Session(_, id) => {
+            let tables: Vec<&str> = schema.session_tables().collect();
+            from_columns(&tables, column::SESSION, "id", id.as_str())
+        }
+        Key::Share(id) if schema.has("session_share") => {
+            from_columns(&["session_share"], column::SHARE, "session_id", id.as_str())
+        }
+        Key::Message(session, id) if schema.has("message") => from_data(
+            "SELECT data FROM message WHERE id = ?1 AND session_id = ?2",
+            &[id.as_str(), session.as_str()],
+        ),
+        Key::Part(_, message, id) if schema.has("part") => from_data(
+            "SELECT data FROM part WHERE id = ?1 AND message_id = ?2",
+            &[id.as_str(), message.as_str()],
+        ),
+        Key::Todo(session) if schema.has("todo") => {
+            let read = todo_list(connection, schema, session)?;
+            Ok(read.map(|read| read.map(stored).map_err(problem)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A todo list, if there is one.
+fn todo_list(
+    connection: &Connection,
+    schema: &Schema,
+    session: &SessionId,
+) -> rusqlite::Result<Option<Result<Document, Reason>>> {
+    let columns = schema.present("todo", column::TODO);
+    let sql = format!("SELECT {} FROM todo WHERE session_id = ?1 ORDER BY position", names(&columns));
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query([session.as_str()])?;
+    let mut items = Vec::new();
+    while let Some(row) = rows.next()? {
+        items.push(object("todo", &columns, row, Some(session))?.0);
+    }
+    Ok((!items.is_empty()).then(|| array(&items)))
+}
+
+/// A list of documents as one.
+pub(super) fn array(items: &[Document]) -> Result<Document, Reason> {
+    let mut writer = JsWriter::new(Style::Compact, 0);
+    writer.array(|writer| items.iter().for_each(|item| writer.item(item)));
+    Document::parse(writer.finish()).map_err(Reason::Json)
+}
+
+fn session_keys(connection: &Connection, schema: &Schema, id: &SessionId) -> rusqlite::Result<Vec<Key>> {
+    let mut keys = Vec::new();
+    let mut each =
+        |sql: &str, add: &mut dyn FnMut(&Row<'_>) -> rusqlite::Result<Option<Key>>| -> rusqlite::Result<()> {
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query([id.as_str()])?;
+            while let Some(row) = rows.next()? {
+                keys.extend(add(row)?);
+            }
+            Ok(())
+        };
+    for table in schema.session_tables() {
+        each(&format!("SELECT project_id FROM {table} WHERE id = ?1"), &mut |row| {
+            let project = ProjectId::parse(&text_of(row.get_ref(0)?)).unwrap_or_else(|_| ProjectId::global());
+            Ok(Some(Key::Session(project, id.clone())))
+        })?;
+    }
+    for table in ["message", "session_message"].into_iter().filter(|table| schema.has(table)) {
+        each(&format!("SELECT id FROM {table} WHERE session_id = ?1"), &mut |row| {
+            let message = MessageId::parse(&text_of(row.get_ref(0)?)).ok();
+            Ok(message.map(|message| Key::Message(id.clone(), message)))
+        })?;
+    }
+    if schema.has("part") {
+        each("SELECT message_id, id FROM part WHERE session_id = ?1", &mut |row| {
+            let message = MessageId::parse(&text_of(row.get_ref(0)?));
+            let part = PartId::parse(&text_of(row.get_ref(1)?));
+            Ok(message.ok().zip(part.ok()).map(|(message, part)| Key::Part(id.clone(), message, part)))
+        })?;
+    }
+    for (table, key) in [("todo", Key::Todo(id.clone())), ("session_share", Key::Share(id.clone()))] {
+        if schema.has(table) {
+            each(&format!("SELECT 1 FROM {table} WHERE session_id = ?1 LIMIT 1"), &mut |_| {
+                Ok(Some(key.clone()))
+            })?;
+        }
+    }
+    let mut seen = HashSet::new();
+    keys.retain(|key| seen.insert(key.clone()));
+    Ok(keys)
+}
+
+/// The object of a row, and what of it could not be used.
+pub(super) fn object(
+    place: &str,
+    columns: &[&Column],
+    row: &Row<'_>,
+    session: Option<&SessionId>,
+) -> rusqlite::Result<(Document, Vec<Quarantined>)> {
+    let mut writer = JsWriter::new(Style::Compact, 0);
+    let mut unusable = Vec::new();
+    write_object(&mut writer, columns, row, &mut |column, reason| {
+        let place = format!("{place}.{column}");
+        unusable.push(Quarantined { place, reason: Reason::Column(reason), session: session.cloned() });
+    })?;
+    let document = Document::parse(writer.finish()).unwrap_or_else(|error| {
+        // Only nesting or size beyond any document can be at fault.
+        unusable.push(Quarantined {
+            place: place.to_owned(),
+            reason: Reason::Json(error),
+            session: session.cloned(),
+        });
+        Document::new(&Session::default())
+    });
+    Ok((document, unusable))
+}
+
+/// The columns as a list for SQL.
+pub(super) fn names(columns: &[&Column]) -> String {
+    columns.iter().map(|column| column.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The text of an id column, whatever it holds.
+pub(super) fn text_of(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Null => String::new(),
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Real(number) => number.to_string(),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}
+
+/// Where a document is, for people.
+pub(super) fn place_of(key: &Key) -> String {
+    match key {
+        Key::Diff(id) => format!("storage/session_diff/{id}.json"),
+        key => row_place(key),
+    }
+}
+
+fn bad_id(table: &str, id: &str, error: IdError) -> Quarantined {
+    Quarantined { place: format!("{table}[{id}]"), reason: Reason::BadName(error), session: None }
+}
+
+/// Rows that cannot be read because the file is damaged there.
+pub(super) fn damaged(place: &str, error: &rusqlite::Error) -> Quarantined {
+    Quarantined { place: place.to_owned(), reason: Reason::Damaged(error.to_string()), session: None }
+}

@@ -1,0 +1,630 @@
+//! Reading: what is in the trees, and in which order.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use annals_core::id::{IdError, MessageId, Millis, PartId, ProjectId, SessionId};
+use annals_core::lens::{Message, Session};
+use annals_core::{Key, Stored};
+use rayon::prelude::*;
+
+use super::files::{Entry, Shape};
+use super::journal::Mark;
+use super::layout::{Layout, flat_path, stem};
+use super::{OpencodeDirectory, Tree};
+use crate::check::Problem;
+use crate::home::{Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want};
+use crate::parallel::{self, Work};
+use crate::platform::Folder;
+use crate::query::SessionQuery;
+
+/// Message documents of one session are kept between sorting and visiting up to this size; beyond it they are read
+/// again, so that a session of any length fits in memory.
+const KEPT_MESSAGE_BYTES: usize = 16 << 20;
+/// So many messages have their parts read at once.
+const BATCH: usize = 32;
+/// So often is a batch read again because a transaction came in between.
+const MAX_TRIES: usize = 20;
+
+impl Read for OpencodeDirectory {
+    fn url(&self) -> String {
+        self.path().display().to_string()
+    }
+
+    fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError> {
+        let mut found = Found::default();
+        let Some(tree) = self.flat_tree() else { return Ok(found) };
+        for (name, path) in documents(&tree, "project")? {
+            let read = match ProjectId::parse(&name) {
+                Ok(project) => read_document(&tree, &path, Shape::Object, Key::Project(project)),
+                Err(error) => Err(bad_name(&tree, &path, error)),
+            };
+            found.take(read, Vec::push);
+        }
+        Ok(found)
+    }
+
+    fn sessions(&self, query: &SessionQuery) -> Result<Found<Vec<SessionRecord>>, ReadError> {
+        let mut found: Found<Vec<SessionRecord>> = Found::default();
+        let mut seen = HashSet::new();
+        for tree in self.trees() {
+            let mut records: Found<Vec<SessionRecord>> = Found::default();
+            let located = list_sessions(&tree, query, &mut records.quarantined)?;
+            let unseen =
+                located.into_iter().filter(|located| !seen.contains(&located.session)).collect::<Vec<_>>();
+            let read: Vec<_> = parallel::run_as(Work::Waiting, || {
+                unseen.into_par_iter().map(|located| self.read_session(&tree, located)).collect()
+            });
+            for read in read {
+                records.take(read, Vec::push);
+            }
+            records.value.retain(|record| query.admits(record));
+            // A session filed under two projects is still one: the copy that was used last.
+            records.value.sort_by_cached_key(|record| std::cmp::Reverse(precedence(record)));
+            records.value.retain(|record| seen.insert(record.id.clone()));
+            found.value.append(&mut records.value);
+            found.quarantined.append(&mut records.quarantined);
+        }
+        Ok(found)
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError> {
+        let mut unreadable = None;
+        for tree in self.trees() {
+            let mut copies = Vec::new();
+            for located in locate(&tree, id)? {
+                match self.read_session(&tree, located) {
+                    Ok(record) => copies.extend(record),
+                    Err(problem) => unreadable = unreadable.or(Some(problem)),
+                }
+            }
+            if let Some(best) = copies.into_iter().max_by_key(precedence) {
+                return Ok(Some(best));
+            }
+        }
+        unreadable.map_or(Ok(None), |problem| Err(problem.into()))
+    }
+
+    fn messages(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        let Some(root) = self.root_of(&session.stored.place) else { return Ok(Vec::new()) };
+        let mut mark = Mark::now(&root.files);
+        let mut tree = root.tree();
+        let (mut pending, mut quarantined) = sorted_messages(&tree, session);
+        while !pending.is_empty() {
+            let mut batch: Vec<Pending> = pending.drain(..pending.len().min(BATCH)).collect();
+            let mut tries = 0;
+            let records = loop {
+                let records: Vec<_> = match want {
+                    Want::Parts | Want::ToolCalls if batch.len() > 4 => {
+                        parallel::run_as(Work::Waiting, || {
+                            batch
+                                .par_iter_mut()
+                                .map(|pending| complete(&tree, session, pending, want))
+                                .collect()
+                        })
+                    }
+                    _ => batch.iter_mut().map(|pending| complete(&tree, session, pending, want)).collect(),
+                };
+                // A message with its parts is what one transaction left, not a mixture of two. Against writers that
+                // never pause, though, reading must come to an end.
+                let mark_before = std::mem::replace(&mut mark, Mark::now(&root.files));
+                if mark == mark_before || tries == MAX_TRIES {
+                    break records;
+                }
+                tries += 1;
+                tree = root.tree();
+            };
+            for record in records {
+                match record {
+                    Ok(Some(record)) => {
+                        if visit(record).is_break() {
+                            return Ok(quarantined);
+                        }
+                    }
+                    Ok(None) => {}
+                    Err(problem) => quarantined.push(problem),
+                }
+            }
+        }
+        Ok(quarantined)
+    }
+
+    fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
+        for tree in self.trees() {
+            let path = match (tree.layout, key) {
+                (Layout::Flat, _) => flat_path(key),
+                (layout, Key::Session(project, session)) => layout.session(project, session),
+                (layout, Key::Message(session, message)) => {
+                    format!("{}/{message}.json", layout.messages(session))
+                }
+                (layout, Key::Part(session, message, part)) => {
+                    format!("{}/{part}.json", layout.parts(session, message))
+                }
+                _ => continue,
+            };
+            let shape = match key {
+                Key::Todo(_) | Key::Diff(_) => Shape::Array,
+                _ => Shape::Object,
+            };
+            if let Some(stored) = read_document(&tree, &path, shape, key.clone())? {
+                return Ok(Some(stored));
+            }
+        }
+        Ok(None)
+    }
+
+    fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError> {
+        let Some(tree) = self.flat_tree() else { return Ok(Vec::new()) };
+        let mut keys: Vec<Key> =
+            locate(&tree, id)?.into_iter().map(|located| Key::Session(located.project, id.clone())).collect();
+        let mut messages = HashSet::new();
+        let of = |problem: Quarantined| problem.of(id);
+        for (name, _) in documents(&tree, &tree.layout.messages(id)).map_err(of)? {
+            if let Ok(message) = MessageId::parse(&name) {
+                keys.push(Key::Message(id.clone(), message.clone()));
+                messages.insert(message);
+            }
+        }
+        let orphans = self.orphan_parts().found.into_iter();
+        let orphans = orphans.filter(|orphans| orphans.session.as_ref() == Some(id));
+        messages.extend(orphans.map(|orphans| orphans.message));
+        for message in messages {
+            for (name, _) in documents(&tree, &tree.layout.parts(id, &message)).map_err(of)? {
+                if let Ok(part) = PartId::parse(&name) {
+                    keys.push(Key::Part(id.clone(), message.clone(), part));
+                }
+            }
+        }
+        let beside = [
+            Key::Todo(id.clone()),
+            Key::Diff(id.clone()),
+            Key::Share(id.clone()),
+            Key::LegacyShare(id.clone()),
+        ];
+        keys.extend(beside.into_iter().filter(|key| tree.view.exists(&flat_path(key))));
+        Ok(keys)
+    }
+
+    fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
+        self.check_all(now, progress)
+    }
+
+    fn extent(&self) -> Result<Extent, ReadError> {
+        parallel::run_as(Work::Waiting, || self.measure_all())
+    }
+
+    fn data_directory(&self, _session: &SessionRecord) -> Option<PathBuf> {
+        match self.path.join("storage").is_dir() {
+            true => Some(self.path.clone()),
+            false => self.path.canonicalize().ok()?.parent().map(Path::to_owned),
+        }
+    }
+}
+
+impl OpencodeDirectory {
+    fn measure_all(&self) -> Result<Extent, ReadError> {
+        let mut extent = Extent::default();
+        for tree in self.trees() {
+            match tree.layout {
+                Layout::Flat => {
+                    for (directory, levels) in [
+                        ("project", 1),
+                        ("session", 2),
+                        ("todo", 1),
+                        ("session_diff", 1),
+                        ("session_share", 1),
+                        ("share", 1),
+                    ] {
+                        extent.bytes += measure(&tree, directory, levels).1;
+                    }
+                    extent.add(measure(&tree, "message", 2), measure(&tree, "part", 2));
+                }
+                Layout::PerProject(_) => {
+                    extent.bytes += measure(&tree, "session/info", 1).1;
+                    extent.add(measure(&tree, "session/message", 2), measure(&tree, "session/part", 3));
+                }
+                Layout::PerSession => {
+                    for located in list_sessions(&tree, &SessionQuery::default(), &mut Vec::new())? {
+                        let of_session = |what: &str| format!("session/{}/{what}", located.session);
+                        extent.add(
+                            measure(&tree, &of_session("message"), 1),
+                            measure(&tree, &of_session("part"), 2),
+                        );
+                    }
+                }
+            }
+        }
+        Ok(extent)
+    }
+}
+
+impl Extent {
+    fn add(&mut self, messages: (usize, u64), parts: (usize, u64)) {
+        self.messages += messages.0;
+        self.parts += parts.0;
+        self.bytes += messages.1 + parts.1;
+    }
+}
+
+/// How many documents are `levels` below a directory, and their size. What cannot be listed counts as nothing.
+fn measure(tree: &Tree<'_>, directory: &str, levels: usize) -> (usize, u64) {
+    let listed = tree.view.list(directory).unwrap_or_default().into_par_iter().map(|entry| {
+        let path = format!("{directory}/{}", entry.name);
+        match (levels, entry.is_dir) {
+            (1, false) if stem(tree.layout, &entry.name).is_some() => {
+                (1, tree.view.files.dir.symlink_metadata(&path).map_or(0, |metadata| metadata.len()))
+            }
+            (2.., true) => measure(tree, &path, levels - 1),
+            _ => (0, 0),
+        }
+    });
+    listed.reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
+}
+
+/// Where a session document is in a tree.
+#[derive(Debug)]
+pub(super) struct Located {
+    pub(super) session: SessionId,
+    pub(super) project: ProjectId,
+    pub(super) path: String,
+}
+
+/// The parts of a message that no longer exists.
+#[derive(Debug)]
+pub(super) struct OrphanParts {
+    pub(super) message: MessageId,
+    /// The session its parts name.
+    pub(super) session: Option<SessionId>,
+    pub(super) place: String,
+    pub(super) n_parts: usize,
+}
+
+/// What is known of parts without a message.
+#[derive(Debug, Default)]
+pub(super) struct Orphans {
+    pub(super) found: Vec<OrphanParts>,
+    /// Directories of messages or parts that could not be listed.
+    pub(super) unlisted: Vec<Quarantined>,
+}
+
+impl OpencodeDirectory {
+    /// Directories of parts whose message is gone: OpenCode's undo leaves them.
+    pub(super) fn orphan_parts(&self) -> Orphans {
+        let mut orphans = Orphans::default();
+        let Some(tree) = self.flat_tree() else { return orphans };
+        let mut messages = HashSet::new();
+        // A session whose messages cannot be listed may have any message, so none of its parts is an orphan for sure.
+        let mut unlisted: HashSet<SessionId> = HashSet::new();
+        let sessions = match entries(&tree, "message") {
+            Ok(sessions) => sessions,
+            Err(problem) => {
+                orphans.unlisted.push(problem);
+                return orphans;
+            }
+        };
+        for entry in sessions {
+            let session = SessionId::parse(&entry.name).ok();
+            match documents(&tree, &format!("message/{}", entry.name)) {
+                Ok(listed) => messages.extend(listed.into_iter().map(|(name, _)| name)),
+                Err(problem) => {
+                    orphans.unlisted.push(problem.of_session(session.as_ref()));
+                    unlisted.extend(session);
+                }
+            }
+        }
+        let listed = entries(&tree, "part").unwrap_or_else(|problem| {
+            orphans.unlisted.push(problem);
+            Vec::new()
+        });
+        for entry in listed {
+            let Ok(message) = MessageId::parse(&entry.name) else { continue };
+            if messages.contains(&entry.name) {
+                continue;
+            }
+            let path = format!("part/{message}");
+            let parts = match documents(&tree, &path) {
+                Ok(parts) => parts,
+                Err(problem) => {
+                    orphans.unlisted.push(problem);
+                    continue;
+                }
+            };
+            let named = |document: &annals_core::Document| {
+                SessionId::parse(&document.root().get("sessionID")?.as_text()?.to_str()).ok()
+            };
+            let mut session = None;
+            for (_, path) in &parts {
+                match tree.view.read(path, Shape::Object) {
+                    Ok(document) => session = document.as_ref().and_then(named),
+                    Err(reason @ Reason::Refused(_)) => {
+                        orphans.unlisted.push(Quarantined { place: tree.place(path), reason, session: None });
+                    }
+                    Err(_) => {}
+                }
+                if session.is_some() {
+                    break;
+                }
+            }
+            let may_have_message = match &session {
+                Some(session) => unlisted.contains(session),
+                None => !unlisted.is_empty(),
+            };
+            if !may_have_message {
+                let place = tree.place(&path);
+                orphans.found.push(OrphanParts { message, session, place, n_parts: parts.len() });
+            }
+        }
+        orphans
+    }
+
+    pub(super) fn read_session(
+        &self,
+        tree: &Tree<'_>,
+        located: Located,
+    ) -> Result<Option<SessionRecord>, Quarantined> {
+        let Located { session: id, mut project, path } = located;
+        let key = Key::Session(project.clone(), id.clone());
+        let Some(mut stored) = read_document(tree, &path, Shape::Object, key)? else { return Ok(None) };
+        if *tree.layout == Layout::PerSession {
+            // Its path names no project, so here the document has to.
+            let named = stored.document.lens::<Session<'_>>().project_id;
+            if let Some(Ok(named)) = named.map(|named| ProjectId::parse(&named.to_str())) {
+                project = named;
+                stored.key = Key::Session(project.clone(), id.clone());
+            }
+        }
+        Ok(Some(SessionRecord { id, project, stored, origins: vec![self.url()], gone: None }))
+    }
+}
+
+impl<T> Found<Vec<T>> {
+    /// Adds what was read to the value, or what could not be to the quarantine.
+    fn take(&mut self, read: Result<Option<T>, Quarantined>, add: impl FnOnce(&mut Vec<T>, T)) {
+        match read {
+            Ok(Some(item)) => add(&mut self.value, item),
+            Ok(None) => {}
+            Err(problem) => self.quarantined.push(problem),
+        }
+    }
+}
+
+/// Every place of a tree where a session's document is.
+pub(super) fn locate(tree: &Tree<'_>, id: &SessionId) -> Result<Vec<Located>, Quarantined> {
+    let projects = match tree.layout {
+        Layout::PerProject(project) => vec![project.clone()],
+        Layout::PerSession => vec![ProjectId::global()],
+        Layout::Flat => {
+            let listed = entries(tree, "session")?.into_iter().filter(|entry| entry.is_dir);
+            listed.filter_map(|entry| ProjectId::parse(&entry.name).ok()).collect()
+        }
+    };
+    let located = projects.into_iter().map(|project| {
+        let path = tree.layout.session(&project, id);
+        Located { session: id.clone(), project, path }
+    });
+    Ok(located.filter(|located| tree.view.exists(&located.path)).collect())
+}
+
+/// The sessions of a tree that belong to a wanted project, as far as their paths tell.
+pub(super) fn list_sessions(
+    tree: &Tree<'_>,
+    query: &SessionQuery,
+    quarantined: &mut Vec<Quarantined>,
+) -> Result<Vec<Located>, ReadError> {
+    let wanted = |project: &ProjectId| query.projects.is_empty() || query.projects.contains(project);
+    let mut located = Vec::new();
+    let mut directories: Vec<(ProjectId, String)> = Vec::new();
+    if let Layout::PerProject(project) = tree.layout {
+        directories.push((project.clone(), "session/info".to_owned()));
+    } else {
+        for entry in entries(tree, "session")?.into_iter().filter(|entry| entry.is_dir) {
+            let path = format!("session/{}", entry.name);
+            let meta = format!("{path}/meta.json");
+            // A directory named like a session is one of the per-session layout if it says so itself.
+            let per_session = SessionId::parse(&entry.name).ok().filter(|_| tree.view.exists(&meta));
+            match (tree.layout, per_session) {
+                (Layout::PerSession, Some(session)) => {
+                    located.push(Located { session, project: ProjectId::global(), path: meta });
+                }
+                (Layout::Flat, None) => match ProjectId::parse(&entry.name) {
+                    Ok(project) => directories.push((project, path)),
+                    Err(error) => quarantined.push(bad_name(tree, &path, error)),
+                },
+                _ => {}
+            }
+        }
+    }
+    for (project, directory) in directories.into_iter().filter(|(project, _)| wanted(project)) {
+        for (name, path) in documents(tree, &directory).unwrap_or_else(|problem| {
+            quarantined.push(problem);
+            Vec::new()
+        }) {
+            match SessionId::parse(&name) {
+                Ok(session) => located.push(Located { session, project: project.clone(), path }),
+                Err(error) => quarantined.push(bad_name(tree, &path, error)),
+            }
+        }
+    }
+    Ok(located)
+}
+
+/// Which copy of a session counts: the one used last, then the one that stands where its document says.
+fn precedence(record: &SessionRecord) -> (Millis, bool) {
+    let session = record.stored.document.lens::<Session<'_>>();
+    let updated = session.time.and_then(|time| time.updated).unwrap_or(0);
+    (updated, session.project_id.is_some_and(|id| id == record.project.as_str()))
+}
+
+/// A message that is to be visited.
+struct Pending {
+    era: i64,
+    id: MessageId,
+    path: String,
+    made: Millis,
+    /// `None` where keeping it would take too much memory.
+    stored: Option<Stored>,
+}
+
+/// The messages of a session in order.
+fn sorted_messages(tree: &Tree<'_>, session: &SessionRecord) -> (Vec<Pending>, Vec<Quarantined>) {
+    let mut quarantined = Vec::new();
+    let mut messages = Vec::new();
+    let mut kept_bytes = 0;
+    let listed = open_documents(tree, &tree.layout.messages(&session.id));
+    let (folder, listed) = listed.unwrap_or_else(|problem| {
+        quarantined.push(problem.of(&session.id));
+        (None, Vec::new())
+    });
+    for (name, path) in listed {
+        let id = match MessageId::parse(&name) {
+            Ok(id) => id,
+            Err(error) => {
+                quarantined.push(bad_name(tree, &path, error).of(&session.id));
+                continue;
+            }
+        };
+        let key = Key::Message(session.id.clone(), id.clone());
+        match read_document_in(tree, folder.as_ref(), &path, Shape::Object, key) {
+            Err(problem) => quarantined.push(problem),
+            Ok(None) => {}
+            Ok(Some(stored)) => {
+                let created = Message::created_in(stored.document.root());
+                let made =
+                    created.or_else(|| session.created()).or_else(|| tree.view.modified(&path)).unwrap_or(0);
+                kept_bytes += stored.document.bytes().len();
+                let stored = (kept_bytes <= KEPT_MESSAGE_BYTES).then_some(stored);
+                messages.push(Pending { era: id.era(made), id, path, made, stored });
+            }
+        }
+    }
+    messages.sort_by(|a, b| (a.era, a.id.as_str()).cmp(&(b.era, b.id.as_str())));
+    (messages, quarantined)
+}
+
+/// Adds to a message what is wanted of its parts. `None` if it was deleted since it was sorted in.
+fn complete(
+    tree: &Tree<'_>,
+    session: &SessionRecord,
+    pending: &mut Pending,
+    want: Want,
+) -> Result<Option<MessageRecord>, Quarantined> {
+    let key = Key::Message(session.id.clone(), pending.id.clone());
+    let stored = match pending.stored.take() {
+        Some(stored) => stored,
+        None => match read_document(tree, &pending.path, Shape::Object, key)? {
+            Some(stored) => stored,
+            None => return Ok(None),
+        },
+    };
+    let made = pending.made;
+    let mut record = MessageRecord {
+        stored,
+        made,
+        parts: Vec::new(),
+        n_parts: 0,
+        quarantined: Vec::new(),
+        converted: false,
+    };
+    let directory = tree.layout.parts(&session.id, &pending.id);
+    if want == Want::PartCounts {
+        match tree.view.count(&directory, |name| stem(tree.layout, name).is_some()) {
+            Ok(n_parts) => record.n_parts = n_parts,
+            Err(reason) => {
+                let place = tree.place(&directory);
+                record.quarantined.push(Quarantined { place, reason, session: Some(session.id.clone()) });
+            }
+        }
+        return Ok(Some(record));
+    }
+    let (folder, names) = match open_documents(tree, &directory) {
+        Ok(listed) => listed,
+        Err(problem) => {
+            record.quarantined.push(problem.of(&session.id));
+            return Ok(Some(record));
+        }
+    };
+    record.n_parts = names.len();
+    let mut parts: Vec<(i64, PartId, String)> = Vec::with_capacity(names.len());
+    for (name, path) in names {
+        match PartId::parse(&name) {
+            Ok(id) => parts.push((id.era(made), id, path)),
+            Err(error) => record.quarantined.push(bad_name(tree, &path, error).of(&session.id)),
+        }
+    }
+    parts.sort_by(|(a_era, a, _), (b_era, b, _)| (a_era, a.as_str()).cmp(&(b_era, b.as_str())));
+    for (_, id, path) in parts {
+        let key = Key::Part(session.id.clone(), pending.id.clone(), id);
+        match read_document_in(tree, folder.as_ref(), &path, Shape::Object, key) {
+            Ok(Some(stored)) => record.parts.push(stored),
+            Ok(None) => {}
+            Err(problem) => record.quarantined.push(problem),
+        }
+    }
+    Ok(Some(record))
+}
+
+/// The entries of a directory, or the directory itself as unreadable.
+fn entries(tree: &Tree<'_>, directory: &str) -> Result<Vec<Entry>, Quarantined> {
+    Ok(open_entries(tree, directory)?.1)
+}
+
+fn open_entries(tree: &Tree<'_>, directory: &str) -> Result<(Option<Folder>, Vec<Entry>), Quarantined> {
+    let problem = |reason| Quarantined { place: tree.place(directory), reason, session: None };
+    tree.view.open_listed(directory).map_err(problem)
+}
+
+/// A directory, if it is there, and its documents: ids and paths.
+type Listing = (Option<Folder>, Vec<(String, String)>);
+
+/// The documents of a directory: the id in each name, and the path. A directory with the name of a document is among
+/// them: whoever reads it says what is wrong.
+pub(super) fn documents(tree: &Tree<'_>, directory: &str) -> Result<Vec<(String, String)>, Quarantined> {
+    Ok(open_documents(tree, directory)?.1)
+}
+
+/// The same, and the directory itself, if it is there.
+fn open_documents(tree: &Tree<'_>, directory: &str) -> Result<Listing, Quarantined> {
+    let (folder, entries) = open_entries(tree, directory)?;
+    let named = entries.into_iter().filter_map(|entry| {
+        let id = stem(tree.layout, &entry.name)?.to_owned();
+        let is_document = !entry.is_dir || entry.name.ends_with(".json");
+        is_document.then(|| (id, [directory, "/", &entry.name].concat()))
+    });
+    Ok((folder, named.collect()))
+}
+
+/// Reads one document and says which it is.
+pub(super) fn read_document(
+    tree: &Tree<'_>,
+    path: &str,
+    shape: Shape,
+    key: Key,
+) -> Result<Option<Stored>, Quarantined> {
+    read_document_in(tree, None, path, shape, key)
+}
+
+/// The same where the directory of the document may be open.
+fn read_document_in(
+    tree: &Tree<'_>,
+    folder: Option<&Folder>,
+    path: &str,
+    shape: Shape,
+    key: Key,
+) -> Result<Option<Stored>, Quarantined> {
+    let place = tree.place(path);
+    match tree.view.read_in(folder, path, shape) {
+        Ok(None) => Ok(None),
+        Ok(Some(document)) => Ok(Some(Stored { key, document, place })),
+        Err(reason) => Err(Quarantined { place, reason, session: key.session().cloned() }),
+    }
+}
+
+fn bad_name(tree: &Tree<'_>, path: &str, error: IdError) -> Quarantined {
+    Quarantined { place: tree.place(path), reason: Reason::BadName(error), session: None }
+}

@@ -1,0 +1,233 @@
+//! Several homes read as one.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use annals_core::id::{Millis, SessionId};
+use annals_core::lens::Session;
+use annals_core::{Key, Stored};
+
+use crate::check::Problem;
+use crate::figures::{self, Figures};
+use crate::history::History;
+use crate::home::{
+    Extent, Found, MessageRecord, Page, Quarantined, Read, ReadError, SessionRecord, Want, Work,
+};
+use crate::query::SessionQuery;
+use crate::summary::SessionSummary;
+
+/// Homes as one. A session that several of them hold is one session: it is read where it was last used, and its record
+/// names all of them.
+pub struct UnionHome<'h>(Vec<&'h dyn Read>);
+
+impl<'h> UnionHome<'h> {
+    /// The given homes as one.
+    pub fn new(homes: Vec<&'h dyn Read>) -> UnionHome<'h> {
+        UnionHome(homes)
+    }
+
+    fn home_of(&self, session: &SessionRecord) -> Option<&'h dyn Read> {
+        if let [only] = self.0[..] {
+            return Some(only);
+        }
+        let origin = session.origins.first()?;
+        self.0.iter().find(|home| home.url() == *origin).copied()
+    }
+
+    /// A record as it is known here: read from one of these homes, whichever it says it came from. A store names the homes
+    /// it was synced with.
+    fn read_from(&self, home: &dyn Read, mut record: SessionRecord) -> SessionRecord {
+        let url = home.url();
+        if self.0.len() > 1 && record.origins.first() != Some(&url) {
+            record.origins.retain(|origin| *origin != url);
+            record.origins.insert(0, url);
+        }
+        record
+    }
+}
+
+impl std::fmt::Debug for UnionHome<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|home| home.url())).finish()
+    }
+}
+
+impl Read for UnionHome<'_> {
+    fn url(&self) -> String {
+        self.0.iter().map(|home| home.url()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError> {
+        let mut all: Found<Vec<Stored>> = Found::default();
+        for home in &self.0 {
+            let mut found = home.projects()?;
+            found.value.retain(|project| all.value.iter().all(|known| known.key != project.key));
+            all.value.append(&mut found.value);
+            all.quarantined.append(&mut found.quarantined);
+        }
+        Ok(all)
+    }
+
+    fn sessions(&self, query: &SessionQuery) -> Result<Found<Vec<SessionRecord>>, ReadError> {
+        if let [only] = self.0[..] {
+            return only.sessions(query);
+        }
+        let mut all: Found<Vec<SessionRecord>> = Found::default();
+        let mut places: HashMap<SessionId, usize> = HashMap::new();
+        for home in &self.0 {
+            let mut found = home.sessions(query)?;
+            all.quarantined.append(&mut found.quarantined);
+            for record in found.value {
+                let record = self.read_from(*home, record);
+                match places.get(&record.id) {
+                    Some(&place) => merge(&mut all.value[place], record),
+                    None => {
+                        places.insert(record.id.clone(), all.value.len());
+                        all.value.push(record);
+                    }
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError> {
+        let mut merged: Option<SessionRecord> = None;
+        for home in &self.0 {
+            match (home.session(id)?.map(|record| self.read_from(*home, record)), &mut merged) {
+                (Some(record), Some(merged)) => merge(merged, record),
+                (Some(record), none) => *none = Some(record),
+                (None, _) => {}
+            }
+        }
+        Ok(merged)
+    }
+
+    fn messages(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        match self.home_of(session) {
+            Some(home) => home.messages(session, want, visit),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
+        // What stands beside a session is read where the session is.
+        if let Some(session) = key.session()
+            && let Some(record) = self.session(session)?
+            && let Some(home) = self.home_of(&record)
+        {
+            return home.document(key);
+        }
+        self.0.iter().find_map(|home| home.document(key).transpose()).transpose()
+    }
+
+    fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError> {
+        match self.session(id)?.and_then(|record| self.home_of(&record)) {
+            Some(home) => home.session_keys(id),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
+        let mut problems = Vec::new();
+        for home in &self.0 {
+            // A home that cannot be checked hides no other.
+            match home.check(now, progress) {
+                Ok(found) => problems.extend(found),
+                Err(error) if self.0.len() > 1 => problems.push(Problem::of_error(&home.url(), &error)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(problems)
+    }
+
+    fn extent(&self) -> Result<Extent, ReadError> {
+        let mut sum = Extent::default();
+        for home in &self.0 {
+            let extent = home.extent()?;
+            sum.messages += extent.messages;
+            sum.parts += extent.parts;
+            sum.bytes += extent.bytes;
+            sum.is_damaged |= extent.is_damaged;
+        }
+        Ok(sum)
+    }
+
+    fn data_directory(&self, session: &SessionRecord) -> Option<PathBuf> {
+        self.home_of(session)?.data_directory(session)
+    }
+
+    fn figures(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        match self.home_of(session) {
+            Some(home) => home.figures(session, want, visit),
+            None => figures::read(self, session, want, visit),
+        }
+    }
+
+    fn page(
+        &self,
+        session: &SessionRecord,
+        page: &Page,
+        want: Want,
+    ) -> Result<Found<Vec<MessageRecord>>, ReadError> {
+        match self.home_of(session) {
+            Some(home) => home.page(session, page, want),
+            None => Ok(Found::default()),
+        }
+    }
+
+    fn summaries(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
+        if let [only] = self.0[..] {
+            return only.summaries(sessions);
+        }
+        let summary = |session: &&SessionRecord| match self.home_of(session) {
+            Some(home) => home.summaries(&[session]).map(|mut summaries| summaries.pop().flatten()),
+            None => Ok(None),
+        };
+        sessions.iter().map(summary).collect()
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        match self.0[..] {
+            [only] => only.history(),
+            // Revisions are numbered in each home for itself.
+            _ => None,
+        }
+    }
+
+    fn work(&self) -> Work {
+        let computes = self.0.iter().all(|home| home.work() == Work::Computing);
+        if computes { Work::Computing } else { Work::Waiting }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.0.iter().flat_map(|home| home.remarks()).collect()
+    }
+}
+
+/// Makes one record of two of the same session: the one used last counts, and its origin comes first.
+fn merge(known: &mut SessionRecord, other: SessionRecord) {
+    let updated = |record: &SessionRecord| -> Option<Millis> {
+        record.stored.document.lens::<Session<'_>>().time.and_then(|time| time.updated)
+    };
+    let (mut newer, mut older) = (other, known.clone());
+    if updated(&newer) <= updated(&older) {
+        std::mem::swap(&mut newer, &mut older);
+    }
+    older.origins.retain(|origin| !newer.origins.contains(origin));
+    newer.origins.append(&mut older.origins);
+    // One home that has it still is enough.
+    newer.gone = newer.gone.and(older.gone);
+    *known = newer;
+}

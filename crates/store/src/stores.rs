@@ -1,0 +1,3 @@
+//! Stores of our own: homes with history, search and events.
+
+pub mod sqlite;

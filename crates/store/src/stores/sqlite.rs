@@ -1,0 +1,382 @@
+//! annals.db: the store that conversations deserve. Transactions that are on the disk when they are acknowledged, every
+//! earlier state of every document, and what was found in the homes of agents, kept whatever becomes of it there.
+//!
+//! `docs/storage-format.md` describes the file. Documents are kept byte for byte, with a hash; everything else can be
+//! made from them anew.
+
+mod backup;
+mod check;
+mod clock;
+pub(crate) mod codec;
+mod commit;
+pub(crate) mod comparing;
+mod derived;
+pub(crate) mod facts;
+pub(crate) mod file;
+mod find_text;
+pub(crate) mod finding;
+mod followed;
+mod forget;
+pub(crate) mod held;
+mod kind;
+pub(crate) mod operations;
+pub(crate) mod origin;
+mod past;
+mod prune;
+pub(crate) mod quarantine;
+mod read;
+mod restore;
+pub(crate) mod revise;
+mod scan;
+mod shape;
+mod subscribe;
+pub(crate) mod text_index;
+mod upgrade;
+
+use std::io;
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::{Condvar, Mutex};
+
+use annals_core::id::Millis;
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::home::{CommitError, ReadError};
+use crate::sqlite;
+pub use backup::{BackupError, BackupReport};
+use file::{BeginError, StoreFile, Writing};
+pub use forget::{ForgetError, Forgotten};
+pub use prune::{Pruned, PrunedSession};
+pub use restore::{RestoredBackup, restore_backup};
+pub use subscribe::{Event, Subscription};
+
+/// The first version of the tables.
+const SCHEMA_SQL: &str = include_str!("sqlite/schema-1.sql");
+/// What leads from each version of the tables to the next, beginning with version 1.
+const UPGRADES: &[&str] = &[
+    include_str!("sqlite/schema-2.sql"),
+    include_str!("sqlite/schema-3.sql"),
+    include_str!("sqlite/schema-4.sql"),
+    include_str!("sqlite/schema-5.sql"),
+];
+/// The version of the tables.
+const SCHEMA: i64 = 1 + UPGRADES.len() as i64;
+
+/// A store: `annals.db`.
+///
+/// ```
+/// use annals::SqliteStore;
+/// use annals::home::{Read, Write};
+/// use annals::model::{Document, Key, Transaction, id::ProjectId, lens::Session};
+///
+/// let directory = tempfile::tempdir()?;
+/// let store = SqliteStore::open_or_create(&directory.path().join("annals.db"))?;
+/// let session = annals::ids::new_session();
+/// let mut transaction = Transaction::new("a session begins");
+/// transaction.insert(
+///     Key::Session(ProjectId::global(), session.clone()),
+///     Document::new(&Session { id: Some((&session).into()), title: Some("Fix it".into()), ..Default::default() }),
+/// );
+/// let receipt = store.commit(transaction)?; // On the disk now.
+/// assert_eq!(receipt.revision, Some(1));
+/// assert!(store.session(&session)?.is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct SqliteStore {
+    file: StoreFile,
+    /// Whether an older annals than the one that made the tables may still write to them.
+    is_newer: bool,
+    clock: fn() -> Millis,
+    /// The operation that commits are part of.
+    operation: Option<i64>,
+    /// Revisions that were there once and were not when it was opened.
+    lost: Option<RangeInclusive<i64>>,
+    /// Told of every commit of this process, so that subscribers need not ask.
+    committed: (Mutex<()>, Condvar),
+    /// The text index, once it was searched.
+    open_index: Mutex<Option<text_index::OpenIndex>>,
+}
+
+/// A store could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenStoreError {
+    /// There is nothing at the path.
+    #[error("{path} does not exist")]
+    NotFound {
+        /// The path.
+        path: String,
+    },
+    /// It is something else.
+    #[error("{path} is not a store of annals")]
+    NotAStore {
+        /// The path.
+        path: String,
+    },
+    /// A later version of annals made it.
+    #[error("{path} was made by a later version of annals (schema {found}, this one knows {known})")]
+    Newer {
+        /// The path.
+        path: String,
+        /// Its schema.
+        found: i64,
+        /// The latest schema known.
+        known: i64,
+    },
+    /// It lies on a file system on which SQLite's locks do not work.
+    #[error("{path} is on a network file system ({kind}), where a database can be damaged")]
+    Network {
+        /// The path.
+        path: String,
+        /// Which.
+        kind: &'static str,
+    },
+    /// It is damaged where nothing can be read without it.
+    #[error("{path} is damaged: {what}")]
+    Damaged {
+        /// The path.
+        path: String,
+        /// What SQLite said.
+        what: String,
+    },
+    /// The disk is full.
+    #[error("cannot make {path}: the disk is full")]
+    NoRoom {
+        /// The path.
+        path: String,
+    },
+    /// The SQLite that annals was built with has a defect that loses data.
+    #[error("SQLite {found} can lose committed data; annals needs 3.51.3 or later")]
+    OldSqlite {
+        /// Its version.
+        found: String,
+    },
+    /// The operating system or SQLite refused.
+    #[error("cannot open {path}: {what}")]
+    Refused {
+        /// The path.
+        path: String,
+        /// What was said.
+        what: String,
+    },
+}
+
+impl OpenStoreError {
+    fn io(path: &Path, error: &io::Error) -> OpenStoreError {
+        let path = path.display().to_string();
+        match error.kind() {
+            io::ErrorKind::NotFound => OpenStoreError::NotFound { path },
+            io::ErrorKind::StorageFull => OpenStoreError::NoRoom { path },
+            _ => OpenStoreError::Refused { path, what: error.to_string() },
+        }
+    }
+
+    fn sqlite(path: &Path, error: &rusqlite::Error) -> OpenStoreError {
+        let shown = path.display().to_string();
+        match sqlite::code(error) {
+            Some(rusqlite::ErrorCode::NotADatabase) => OpenStoreError::NotAStore { path: shown },
+            _ if sqlite::is_damage(error) => OpenStoreError::Damaged { path: shown, what: error.to_string() },
+            _ if sqlite::is_disk_full(error, path) => OpenStoreError::NoRoom { path: shown },
+            _ => OpenStoreError::Refused { path: shown, what: error.to_string() },
+        }
+    }
+}
+
+impl SqliteStore {
+    /// Opens a store. Tables of an earlier version are brought up to date, after a backup.
+    pub fn open(path: &Path) -> Result<SqliteStore, OpenStoreError> {
+        SqliteStore::open_with(path, UPGRADES)
+    }
+
+    /// Opens a store, and makes an empty one if there is none.
+    pub fn open_or_create(path: &Path) -> Result<SqliteStore, OpenStoreError> {
+        match SqliteStore::open(path) {
+            Err(OpenStoreError::NotFound { .. }) => {}
+            opened => return opened,
+        }
+        StoreFile::create(path, |connection| {
+            connection.execute_batch("BEGIN IMMEDIATE")?;
+            connection.execute_batch(SCHEMA_SQL)?;
+            connection.execute(
+                "INSERT INTO meta (name, value) VALUES ('schema', ?1), ('reader', 1), ('store', ?2)",
+                (SCHEMA, new_identity()),
+            )?;
+            connection.execute(
+                "INSERT INTO dictionary (id, bytes) VALUES (?1, ?2)",
+                (codec::DICTIONARY, codec::DICTIONARY_BYTES),
+            )?;
+            UPGRADES.iter().try_for_each(|step| connection.execute_batch(step))?;
+            connection.execute_batch("COMMIT")
+        })?;
+        SqliteStore::open(path)
+    }
+
+    /// Whether a file is a store. It is read without leaving a trace.
+    pub fn is_one(path: &Path) -> bool {
+        let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let application = sqlite::Connections::to(&file, sqlite::Tolerance::None)
+            .read(|connection| connection.query_row("PRAGMA application_id", [], |row| row.get::<_, i32>(0)));
+        application.is_ok_and(|application| application == file::APPLICATION_ID)
+    }
+
+    fn open_with(path: &Path, upgrades: &[&str]) -> Result<SqliteStore, OpenStoreError> {
+        match std::fs::metadata(path) {
+            Ok(metadata) if metadata.is_file() => {}
+            Ok(_) => return Err(OpenStoreError::NotAStore { path: path.display().to_string() }),
+            Err(error) => return Err(OpenStoreError::io(path, &error)),
+        }
+        let known = 1 + upgrades.len() as i64;
+        let file = StoreFile::open(path)?;
+        let versions = |connection: &Connection| {
+            let application: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+            if application != file::APPLICATION_ID {
+                return Ok(None);
+            }
+            let meta = |name: &str| -> rusqlite::Result<Option<i64>> {
+                connection
+                    .query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| row.get(0))
+                    .optional()
+            };
+            Ok(meta("schema")?.zip(meta("reader")?))
+        };
+        let failed = |error: rusqlite::Error| OpenStoreError::sqlite(path, &error);
+        let (file, found) = match file.read(versions) {
+            Err(error) if sqlite::is_damage(&error) => {
+                let file = StoreFile::open_damaged(path)?;
+                let found = file.read(versions).map_err(failed)?;
+                (file, found)
+            }
+            found => (file, found.map_err(failed)?),
+        };
+        let Some((schema, reader)) = found else {
+            return Err(OpenStoreError::NotAStore { path: path.display().to_string() });
+        };
+        if reader > known {
+            return Err(OpenStoreError::Newer { path: path.display().to_string(), found: schema, known });
+        }
+        if schema < known && !file.is_read_only() {
+            upgrade::upgrade(&file, upgrades)?;
+        }
+        Ok(SqliteStore {
+            lost: file.lost(),
+            file,
+            is_newer: schema > known,
+            clock: crate::ids::now,
+            operation: None,
+            committed: (Mutex::default(), Condvar::new()),
+            open_index: Mutex::default(),
+        })
+    }
+
+    /// Revisions that were committed and are not there any more, because the log of the database was cut or deleted. What was
+    /// found when the store was opened: the next commit takes the first of these numbers.
+    pub fn lost(&self) -> Option<RangeInclusive<i64>> {
+        self.lost.clone()
+    }
+
+    /// The same store with another clock, for tests that depend on time.
+    #[must_use]
+    pub fn with_clock(self, clock: fn() -> Millis) -> SqliteStore {
+        SqliteStore { clock, ..self }
+    }
+
+    /// The same store, whose commits are part of an operation.
+    #[must_use]
+    pub(crate) fn for_operation(self, operation: i64) -> SqliteStore {
+        SqliteStore { operation: Some(operation), ..self }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Whether the store can only be read: its disk cannot be written to, it is another user's, or it is damaged.
+    pub fn is_read_only(&self) -> bool {
+        self.file.is_read_only() || self.is_newer
+    }
+
+    /// How many bytes the database and its log take on the disk.
+    pub fn bytes(&self) -> u64 {
+        let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+        size(self.path()) + size(&sqlite::log_of(self.path()))
+    }
+
+    pub(crate) fn clock(&self) -> fn() -> Millis {
+        self.clock
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        (self.clock)()
+    }
+
+    pub(crate) fn read<T>(
+        &self,
+        work: impl FnMut(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, ReadError> {
+        self.file.read(work).map_err(|error| self.read_error(&error))
+    }
+
+    /// Begins a transaction that writes.
+    pub(crate) fn write(&self) -> Result<Writing<'_>, CommitError> {
+        if self.is_newer {
+            return Err(CommitError::Unsupported(format!(
+                "{} was made by a later version of annals and is only read",
+                self.shown()
+            )));
+        }
+        if self.file.is_damaged() {
+            return Err(CommitError::Unsupported(format!("{} is damaged and is only read", self.shown())));
+        }
+        self.file.write().map_err(|error| self.begin_error(error))
+    }
+
+    /// Makes a transaction durable and tells subscribers.
+    pub(crate) fn finish(&self, writing: Writing<'_>) -> Result<(), CommitError> {
+        writing.commit().map_err(|error| self.commit_error(&error))?;
+        let _told = self.committed.0.lock();
+        self.committed.1.notify_all();
+        Ok(())
+    }
+
+    pub(crate) fn read_error(&self, error: &rusqlite::Error) -> ReadError {
+        ReadError::Database { path: self.shown(), what: error.to_string() }
+    }
+
+    fn begin_error(&self, error: BeginError) -> CommitError {
+        match error {
+            BeginError::ReadOnly => CommitError::ReadOnly {
+                path: self.shown(),
+                source: io::Error::from(io::ErrorKind::PermissionDenied),
+            },
+            BeginError::Queue(source) => CommitError::Failed { path: self.shown(), source },
+            BeginError::Sqlite(error) => self.commit_error(&error),
+        }
+    }
+
+    pub(crate) fn commit_error(&self, error: &rusqlite::Error) -> CommitError {
+        let path = self.shown();
+        match sqlite::code(error) {
+            Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
+                CommitError::Busy { path }
+            }
+            Some(rusqlite::ErrorCode::ReadOnly) => {
+                CommitError::ReadOnly { path, source: io::Error::from(io::ErrorKind::PermissionDenied) }
+            }
+            _ if sqlite::is_disk_full(error, self.path()) => {
+                CommitError::Failed { path, source: io::Error::from(io::ErrorKind::StorageFull) }
+            }
+            _ => CommitError::Failed { path, source: io::Error::other(error.to_string()) },
+        }
+    }
+
+    pub(crate) fn shown(&self) -> String {
+        self.path().display().to_string()
+    }
+}
+
+/// A name for a state of a store from which all others follow.
+fn new_identity() -> String {
+    crate::ids::new_session().as_str().trim_start_matches("ses_").to_owned()
+}

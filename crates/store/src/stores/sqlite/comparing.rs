@@ -1,0 +1,214 @@
+//! A look at one session, held against what the store has. Nothing is written here.
+
+use std::collections::HashSet;
+
+use annals_core::id::{MessageId, PartId, SessionId};
+use annals_core::json::same_value;
+use annals_core::{Document, Key};
+use rusqlite::Connection;
+
+use super::SqliteStore;
+use super::codec::Hash;
+use super::facts::Prepared;
+use super::finding::{Finding, Text};
+use super::held;
+use super::kind::Kind;
+use super::read::{below, latest, number};
+use super::revise::{State, state};
+use crate::home::ReadError;
+
+/// A look at one session.
+pub(crate) struct Comparing<'s> {
+    pub(crate) store: &'s SqliteStore,
+    pub(crate) session: SessionId,
+    pub(crate) home: i64,
+    /// Whether other homes have the session too, or had it.
+    pub(crate) is_shared: bool,
+    /// Whether the store has nothing of the session yet.
+    pub(crate) is_new: bool,
+    /// Whether it has any of its messages.
+    pub(crate) has_messages: bool,
+}
+
+impl Comparing<'_> {
+    /// Compares a document with what the home had at the last look. None if it is the same.
+    pub(crate) fn document(
+        &self,
+        key: Key,
+        document: &Document,
+        converted: bool,
+        text: impl FnOnce(&Key, &Document) -> Text,
+    ) -> Result<Option<Finding>, ReadError> {
+        let hash = Hash::of(document.bytes());
+        let is_unknown =
+            self.is_new || (!self.has_messages && matches!(key, Key::Message(..) | Key::Part(..)));
+        let known = match is_unknown {
+            true => Before::Unknown,
+            false => self.store.read(|connection| self.before(connection, &key, document, hash))?,
+        };
+        let is_known = match known {
+            Before::Same => return Ok(None),
+            Before::Shown(state) => return Ok(Some(Finding::Same(key, hash, state))),
+            Before::Other => true,
+            Before::Unknown => false,
+        };
+        let prepared = Box::new(Prepared::new(&key, document, converted));
+        let text = text(&key, document);
+        Ok(Some(Finding::Has(key, is_known.then(|| document.clone()), prepared, text)))
+    }
+
+    fn before(
+        &self,
+        connection: &Connection,
+        key: &Key,
+        document: &Document,
+        hash: Hash,
+    ) -> rusqlite::Result<Before> {
+        // Of a document that others only name, nothing is known.
+        let Some(known) = state_of(connection, key)?.filter(|known| known.since != 0) else {
+            return Ok(Before::Unknown);
+        };
+        let before = self.in_home(connection, &known)?;
+        if before.is_there(key, hash) {
+            return Ok(Before::Same);
+        }
+        // A home whose bytes are shown has them shown as they are.
+        let is_giver = known.home == Some(self.home) && before.bytes == known.hash;
+        if let Some(shown) = known.hash
+            && !is_giver
+            && !known.is_elsewhere(key)
+            && (shown == hash
+                || latest(connection, known.n)?
+                    .is_some_and(|shown| same_value(shown.root(), document.root())))
+        {
+            return Ok(Before::Shown(shown));
+        }
+        Ok(Before::Other)
+    }
+
+    /// What this home had of a document at its last look.
+    fn in_home(&self, connection: &Connection, known: &State) -> rusqlite::Result<InHome> {
+        // What is hidden because its session was deleted here may still be in the home.
+        match known.home == Some(self.home) && known.is_present && !self.is_shared {
+            true => Ok(InHome::shown(known)),
+            false => held::in_home(connection, known, self.home),
+        }
+    }
+
+    /// A document that the home does not have. None if it had not had it before.
+    fn lost(&self, connection: &Connection, key: Key) -> rusqlite::Result<Option<Finding>> {
+        let Some(known) = state_of(connection, &key)?.filter(|known| known.since != 0) else {
+            return Ok(None);
+        };
+        Ok(self.in_home(connection, &known)?.bytes.map(|_| Finding::Lacks(key)))
+    }
+
+    /// The parts that this home does not have of some messages, given those it has.
+    pub(crate) fn lost_parts(
+        &self,
+        messages: &[(MessageId, HashSet<PartId>)],
+    ) -> Result<Vec<Finding>, ReadError> {
+        if !self.has_messages || messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.store.read(|connection| {
+            let mut lost = Vec::new();
+            let Some(session) = number(connection, 0, Kind::Session, self.session.as_str())? else {
+                return Ok(lost);
+            };
+            for (message, present) in messages {
+                let Some(n) = number(connection, session, Kind::Message, message.as_str())? else { continue };
+                for (_, id) in below(connection, n, Kind::Part)? {
+                    let Ok(id) = PartId::parse(&id) else { continue };
+                    if !present.contains(&id) {
+                        let key = Key::Part(self.session.clone(), message.clone(), id);
+                        lost.extend(self.lost(connection, key)?);
+                    }
+                }
+            }
+            Ok(lost)
+        })
+    }
+
+    /// The messages that this home does not have, whether they are shown or not.
+    pub(crate) fn missing_messages(&self, present: &HashSet<MessageId>) -> Result<Vec<MessageId>, ReadError> {
+        if self.is_new {
+            return Ok(Vec::new());
+        }
+        self.store.read(|connection| {
+            let Some(session) = number(connection, 0, Kind::Session, self.session.as_str())? else {
+                return Ok(Vec::new());
+            };
+            let all = below(connection, session, Kind::Message)?;
+            let ids = all.into_iter().filter_map(|(_, id)| MessageId::parse(&id).ok());
+            Ok(ids.filter(|id| !present.contains(id)).collect())
+        })
+    }
+
+    /// Those of some documents that the home had and does not have any more.
+    pub(crate) fn lost_documents(&self, keys: &[Key]) -> Result<Vec<Finding>, ReadError> {
+        if self.is_new || keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.store.read(|connection| {
+            let mut lost = Vec::new();
+            for key in keys {
+                lost.extend(self.lost(connection, key.clone())?);
+            }
+            Ok(lost)
+        })
+    }
+}
+
+/// How a document that a home has compares with what is known of it.
+enum Before {
+    /// Nothing is known of it.
+    Unknown,
+    /// The home had the same.
+    Same,
+    /// The home had something else; what it has now says the same as this state, which is shown.
+    Shown(Hash),
+    /// The home had something else.
+    Other,
+}
+
+/// What a home had of a document at its last look.
+#[derive(Debug)]
+pub(super) struct InHome {
+    pub(super) bytes: Option<Hash>,
+    /// What a session was filed under.
+    pub(super) project: Option<String>,
+}
+
+impl InHome {
+    pub(super) fn shown(known: &State) -> InHome {
+        InHome { bytes: known.hash, project: known.project.clone() }
+    }
+
+    fn is_there(&self, key: &Key, hash: Hash) -> bool {
+        let is_filed_so = match key {
+            Key::Session(project, _) => self.project.as_deref() == Some(project.as_str()),
+            _ => true,
+        };
+        is_filed_so && self.bytes == Some(hash)
+    }
+}
+
+/// The latest state of the document with a key.
+fn state_of(connection: &Connection, key: &Key) -> rusqlite::Result<Option<State>> {
+    let session = match key {
+        Key::Project(id) => return state(connection, 0, Kind::Project, id.as_str()),
+        Key::Session(_, id) => return state(connection, 0, Kind::Session, id.as_str()),
+        key => key.session(),
+    };
+    let Some(session) = session else { return Ok(None) };
+    let Some(session) = number(connection, 0, Kind::Session, session.as_str())? else { return Ok(None) };
+    match key {
+        Key::Message(_, id) => state(connection, session, Kind::Message, id.as_str()),
+        Key::Part(_, message, id) => match number(connection, session, Kind::Message, message.as_str())? {
+            Some(message) => state(connection, message, Kind::Part, id.as_str()),
+            None => Ok(None),
+        },
+        key => state(connection, session, Kind::of(key), ""),
+    }
+}

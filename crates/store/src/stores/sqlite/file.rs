@@ -1,0 +1,358 @@
+//! The database file of a store: made, opened, shared by threads and processes.
+//!
+//! Writers queue at a lock file, where the kernel wakes them in turn, and then begin a transaction that is to write from
+//! its first statement on; so none of them ever meets a locked database. Readers never wait. A file that cannot be
+//! written to is read as those of others are: without leaving a trace.
+
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, OpenFlags};
+
+use super::OpenStoreError;
+use crate::platform;
+use crate::scratch::{self, Scratch};
+use crate::sqlite::{self, Connections, Tolerance};
+
+/// Older versions can lose what was committed when a log starts over (https://sqlite.org/wal.html#walresetbug).
+const OLDEST_SQLITE: i32 = 3_051_003;
+/// How long to wait for a lock that somebody without our manners holds, the SQLite shell for instance.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// So often is something read again because another file was put in the store's place meanwhile.
+const MAX_TRIES: usize = 20;
+/// How long a log that is to be emptied is waited for. Nobody can write meanwhile.
+const SHORT_PATIENCE: Duration = Duration::from_millis(250);
+
+/// `annl`: what the file says it is.
+pub(super) const APPLICATION_ID: i32 = 0x616e_6e6c;
+
+/// The connections of this process to one store.
+#[derive(Debug)]
+pub(super) struct StoreFile {
+    path: PathBuf,
+    access: Access,
+}
+
+#[derive(Debug)]
+enum Access {
+    /// Ours to write.
+    Full { idle: Mutex<Vec<Connection>>, writer: Mutex<Writer> },
+    /// On a disk that cannot be written to, or another user's.
+    ReadOnly(Arc<Connections>),
+    /// Cut short, or otherwise in a state in which SQLite does not write to it.
+    Damaged(Arc<Connections>),
+}
+
+/// Who writes: in this process whoever has it, between processes whoever has the lock file locked.
+#[derive(Debug)]
+struct Writer {
+    connection: Option<Connection>,
+    queue: File,
+}
+
+/// A transaction that writes. Dropped without `commit` it is undone.
+#[derive(Debug)]
+pub(crate) struct Writing<'f> {
+    writer: MutexGuard<'f, Writer>,
+    is_done: bool,
+}
+
+impl StoreFile {
+    /// Opens a store that exists.
+    pub(super) fn open(path: &Path) -> Result<StoreFile, OpenStoreError> {
+        if rusqlite::version_number() < OLDEST_SQLITE {
+            return Err(OpenStoreError::OldSqlite { found: rusqlite::version().to_owned() });
+        }
+        refuse_network(path)?;
+        // The log lies beside the file itself, not beside a link to it.
+        let path = path.canonicalize().map_err(|error| OpenStoreError::io(path, &error))?;
+        sqlite::expect_files(&path).map_err(|error| OpenStoreError::sqlite(&path, &error))?;
+        let access = match lock_file(&path) {
+            Ok(queue) if is_writable(&path) => Access::Full {
+                idle: Mutex::default(),
+                writer: Mutex::new(Writer { connection: None, queue }),
+            },
+            Ok(_) => Access::ReadOnly(Connections::to(&path, Tolerance::None)),
+            Err(error) if platform::is_read_only(&error) => {
+                Access::ReadOnly(Connections::to(&path, Tolerance::None))
+            }
+            Err(error) => return Err(OpenStoreError::io(&path, &error)),
+        };
+        Ok(StoreFile { path, access })
+    }
+
+    /// Opens a store that SQLite does not open otherwise, so that what is left of it can be read.
+    pub(super) fn open_damaged(path: &Path) -> Result<StoreFile, OpenStoreError> {
+        let path = path.canonicalize().map_err(|error| OpenStoreError::io(path, &error))?;
+        let access = Access::Damaged(Connections::to(&path, Tolerance::Damage));
+        Ok(StoreFile { path, access })
+    }
+
+    /// Makes an empty database, for its owner's eyes only from the first byte on, and calls `fill` to put tables into
+    /// it. If there is one already, it stays.
+    pub(super) fn create(
+        path: &Path,
+        fill: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), OpenStoreError> {
+        let refused = |error: io::Error| OpenStoreError::io(path, &error);
+        let directory =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        platform::create_private_directory(directory).map_err(refused)?;
+        refuse_network(directory)?;
+        // Made under another name and moved when complete, so that whoever finds a store finds all its tables. Errors do
+        // not tell that name.
+        let unnamed = |error: io::Error| refused(io::Error::from(error.kind()));
+        let draft = Scratch::new_in(directory).map_err(unnamed)?;
+        let made = draft.path().join("annals.db");
+        platform::create_private_file(&made).map_err(refused)?;
+        let filled = connect(&made, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|connection| {
+            // Whatever happens before it has its name, nobody will miss it: it is synced once, when it is complete.
+            connection.pragma_update(None, "synchronous", "OFF")?;
+            connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
+            // Only an empty file can be told how it is to be laid out: so that what is pruned can be given back.
+            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+            connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+            fill(&connection)?;
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
+        });
+        filled.map_err(|error| OpenStoreError::sqlite(path, &error))?;
+        let placed = File::open(&made).and_then(|file| file.sync_all());
+        let placed = placed.and_then(|()| match std::fs::hard_link(&made, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            // Some file systems have no links.
+            Err(_) => std::fs::rename(&made, path),
+            Ok(()) => Ok(()),
+        });
+        placed.and_then(|()| platform::sync_directory(directory)).map_err(refused)?;
+        // What may be noted there is of another one that is gone.
+        lock_file(path).and_then(|queue| queue.set_len(0)).map_err(refused)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The number of the last revision that somebody has noted, if it is not in the database: then its log was cut or deleted.
+    pub(super) fn lost(&self) -> Option<RangeInclusive<i64>> {
+        // In this order: a commit that comes in between only makes the second number higher.
+        let noted = platform::read_file(&sqlite::beside(&self.path, "-lock")).ok()?;
+        let noted = i64::from_le_bytes(noted.get(..8)?.try_into().ok()?);
+        let head = self.read(head).ok()?;
+        (noted > head).then(|| head + 1..=noted)
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        !matches!(self.access, Access::Full { .. })
+    }
+
+    pub(super) fn is_damaged(&self) -> bool {
+        matches!(self.access, Access::Damaged(_))
+    }
+
+    /// Reads something in one transaction, seeing one state of everything.
+    pub(super) fn read<T>(
+        &self,
+        mut work: impl FnMut(&Connection) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        let idle = match &self.access {
+            Access::ReadOnly(connections) | Access::Damaged(connections) => return connections.read(work),
+            Access::Full { idle, .. } => idle,
+        };
+        let mut tries = 0;
+        loop {
+            let connection = lock(idle).pop();
+            let connection = match connection {
+                Some(connection) => connection,
+                None => {
+                    let connection = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+                    connection.pragma_update(None, "query_only", true)?;
+                    connection
+                }
+            };
+            let transaction = connection.unchecked_transaction();
+            let result = transaction.and_then(|transaction| {
+                let result = work(&transaction)?;
+                transaction.finish()?;
+                Ok(result)
+            });
+            tries += 1;
+            let has_moved = sqlite::has_moved(&connection);
+            if !has_moved {
+                lock(idle).push(connection);
+            }
+            if !has_moved || tries == MAX_TRIES {
+                return result;
+            }
+            // A backup was restored: what was read may be of the file that was there before, with the log of the new
+            // one. The other connections are no better.
+            lock(idle).clear();
+        }
+    }
+
+    /// Begins a transaction that writes, when everybody who came before is done.
+    pub(super) fn write(&self) -> Result<Writing<'_>, BeginError> {
+        let Access::Full { writer, .. } = &self.access else { return Err(BeginError::ReadOnly) };
+        let writer = lock(writer);
+        writer.queue.lock().map_err(BeginError::Queue)?;
+        let mut writing = Writing { writer, is_done: false };
+        let begun = writing.begin(&self.path);
+        begun.map(|()| writing).map_err(BeginError::Sqlite)
+    }
+
+    /// Copies the log into the main file and empties it, so that nothing of what was deleted is left there. False if
+    /// somebody still reads from it.
+    pub(super) fn empty_log(&self) -> Result<bool, BeginError> {
+        if let Access::Full { idle, .. } = &self.access {
+            lock(idle).clear();
+        }
+        let emptied = self.exclusively(|connection| {
+            connection.busy_timeout(SHORT_PATIENCE)?;
+            let emptied = empty_log(connection);
+            connection.busy_timeout(PATIENCE)?;
+            emptied
+        })?;
+        emptied.map_err(BeginError::Sqlite)
+    }
+
+    /// Waits until nobody writes, and keeps it so while `work` is done to the files themselves.
+    pub(super) fn exclusively<T>(&self, work: impl FnOnce(&Connection) -> T) -> Result<T, BeginError> {
+        let Access::Full { writer, .. } = &self.access else { return Err(BeginError::ReadOnly) };
+        let mut writer = lock(writer);
+        writer.queue.lock().map_err(BeginError::Queue)?;
+        let result = match writer.connection(&self.path) {
+            Ok(connection) => Ok(work(connection)),
+            Err(error) => Err(BeginError::Sqlite(error)),
+        };
+        let _ = writer.queue.unlock();
+        result
+    }
+}
+
+/// Why a transaction could not begin.
+#[derive(Debug)]
+pub(super) enum BeginError {
+    ReadOnly,
+    Queue(io::Error),
+    Sqlite(rusqlite::Error),
+}
+
+impl Writer {
+    /// The connection that writes. Called with the queue locked.
+    fn connection(&mut self, path: &Path) -> rusqlite::Result<&Connection> {
+        if self.connection.as_ref().is_none_or(sqlite::has_moved) {
+            // Once in the life of a process, and not by those that only read.
+            scratch::sweep_beside(path);
+            let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.pragma_update(None, "foreign_keys", true)?;
+            connection.pragma_update(None, "cache_size", -32_000)?;
+            // What is deleted is overwritten: a forgotten session leaves nothing in free pages.
+            connection.pragma_update(None, "secure_delete", true)?;
+            self.connection = Some(connection);
+        }
+        Ok(self.connection.as_ref().expect("it was just opened"))
+    }
+}
+
+impl Writing<'_> {
+    fn begin(&mut self, path: &Path) -> rusqlite::Result<()> {
+        self.writer.connection(path)?.execute_batch("BEGIN IMMEDIATE")
+    }
+
+    /// Makes everything durable.
+    pub(super) fn commit(mut self) -> rusqlite::Result<()> {
+        let head = head(&self);
+        self.execute_batch("COMMIT")?;
+        self.is_done = true;
+        // In the file that everybody queues at. It is not synced, so it can be behind, and never ahead.
+        if let Ok(head) = head {
+            let mut queue = &self.writer.queue;
+            let _ = queue.rewind().and_then(|()| queue.write_all(&head.to_le_bytes()));
+        }
+        Ok(())
+    }
+}
+
+impl std::ops::Deref for Writing<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.writer.connection.as_ref().expect("a transaction has a connection")
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        if !self.is_done
+            && self.writer.connection.as_ref().is_some_and(|connection| !connection.is_autocommit())
+        {
+            // A rollback fails only where SQLite has done it already; a connection in doubt is not used again.
+            let undone =
+                self.writer.connection.as_ref().map(|connection| connection.execute_batch("ROLLBACK"));
+            if undone.is_some_and(|undone| undone.is_err()) {
+                self.writer.connection = None;
+            }
+        }
+        let _ = self.writer.queue.unlock();
+    }
+}
+
+/// What a mutex holds is whole even if a thread died with it: connections are taken out, used and put back.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Copies the log into the main file and empties it. False if somebody still reads from it.
+pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
+    let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    Ok(busy == 0)
+}
+
+/// The number of the last revision, 0 if there is none.
+pub(super) fn head(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("SELECT coalesce(max(n), 0) FROM revision")?.query_row([], |row| row.get(0))
+}
+
+/// The file at which writers queue. It holds the number of the last revision.
+pub(super) fn lock_file(path: &Path) -> io::Result<File> {
+    platform::open_private_file(&sqlite::beside(path, "-lock"))
+}
+
+/// Whether the file itself can be written to. Asked without opening it: closing it again would drop SQLite's locks.
+fn is_writable(path: &Path) -> bool {
+    platform::may_write(path) && path.parent().is_none_or(platform::may_write)
+}
+
+pub(super) fn refuse_network(path: &Path) -> Result<(), OpenStoreError> {
+    match platform::network_file_system(path) {
+        Some(kind) => Err(OpenStoreError::Network { path: path.display().to_string(), kind }),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(PATIENCE)?;
+    for (setting, on) in [
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
+    ] {
+        connection.set_db_config(setting, on)?;
+    }
+    connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}

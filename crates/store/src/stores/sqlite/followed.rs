@@ -1,0 +1,189 @@
+//! The homes that the store follows: which are the user's own, and recognising one that was moved.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use annals_core::id::SessionId;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::kind::Kind;
+use super::{SqliteStore, held, operations, origin};
+use crate::home::ReadError;
+use crate::open;
+use crate::sync::SyncError;
+use crate::sync::compare::{Leaders, Resemblance};
+use crate::sync::source::Source;
+
+/// A home that the store knows.
+struct Row {
+    n: i64,
+    url: String,
+    is_database: bool,
+    is_own: bool,
+}
+
+impl SqliteStore {
+    /// Adds a home that is followed from now on. Gives its number.
+    pub(crate) fn add_home(&self, source: &dyn Source, is_own: bool) -> Result<i64, SyncError> {
+        let failed = |error: rusqlite::Error| self.commit_error(&error);
+        let writing = self.write()?;
+        let url = source.url();
+        writing
+            .prepare_cached("INSERT OR IGNORE INTO home (url, by_time, own) VALUES (?1, ?2, ?3)")
+            .and_then(|mut insert| insert.execute((&url, source.as_database().is_some(), is_own)))
+            .map_err(failed)?;
+        let home = number(&writing, &url).map_err(failed)?.unwrap_or(0);
+        self.finish(writing)?;
+        Ok(home)
+    }
+
+    /// Finds out whether a home is one that the store knows under another path: it was moved, or was reached through a link. Then its
+    /// origins and what operations noted of it move along. Also notes whether it is the user's own.
+    pub(crate) fn recognise(&self, source: &dyn Source, is_own: bool) -> Result<(), SyncError> {
+        let url = source.url();
+        let known = self.read(rows)?;
+        match known.iter().find(|home| home.url == url) {
+            Some(home) if home.is_own || !is_own => return Ok(()),
+            Some(home) => return self.note_own(home.n, true),
+            None => {}
+        }
+        let is_database = source.as_database().is_some();
+        for home in known.iter().filter(|home| home.is_database == is_database) {
+            if !self.resemblance(home, source, is_own)?.is_same_home() {
+                continue;
+            }
+            let failed = |error: rusqlite::Error| self.commit_error(&error);
+            let writing = self.write()?;
+            writing
+                .execute("UPDATE home SET url = ?2, own = own OR ?3 WHERE n = ?1", (home.n, &url, is_own))
+                .and_then(|_| operations::follow_home(&writing, &home.url, &url, is_database))
+                .map_err(failed)?;
+            self.finish(writing)?;
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Compares a home that the store knows with one that it does not know by this path.
+    fn resemblance(&self, home: &Row, source: &dyn Source, is_own: bool) -> Result<Resemblance, ReadError> {
+        let mut resemblance = Resemblance {
+            is_same_place: is_same_place(&home.url, &source.url()),
+            is_still_there: open::open_source(&home.url).is_ok(),
+            is_store_elsewhere: self.is_elsewhere()?,
+            is_of_same_owner: home.is_own == is_own,
+            n_known: 0,
+            n_here: 0,
+            n_shared: 0,
+        };
+        if resemblance.is_same_place || (resemblance.is_still_there && !resemblance.is_store_elsewhere) {
+            return Ok(resemblance);
+        }
+        let here: HashSet<SessionId> =
+            source.survey()?.sessions.into_iter().map(|sighting| sighting.session).collect();
+        resemblance.n_here = here.len();
+        for (id, _) in self.origins(home.n)?.iter().filter(|(_, origin)| !origin.is_gone) {
+            resemblance.n_known += 1;
+            resemblance.n_shared += usize::from(here.contains(id));
+        }
+        Ok(resemblance)
+    }
+
+    /// Whether the store is not where it was when its homes were last looked at: it was moved, or copied.
+    fn is_elsewhere(&self) -> Result<bool, ReadError> {
+        let noted = self.read(noted_path)?;
+        Ok(noted.is_some_and(|noted| noted != self.shown()))
+    }
+
+    /// Notes where the store is, after it has found its homes.
+    pub(crate) fn note_path(&self) -> Result<(), SyncError> {
+        if self.read(noted_path)?.as_deref() == Some(&self.shown()) {
+            return Ok(());
+        }
+        let failed = |error: rusqlite::Error| self.commit_error(&error);
+        let writing = self.write()?;
+        writing
+            .execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('path', ?1)", [self.shown()])
+            .map_err(failed)?;
+        Ok(self.finish(writing)?)
+    }
+
+    /// Notes whether a home is the user's own, which decides among equals whose state of a session is shown.
+    fn note_own(&self, home: i64, is_own: bool) -> Result<(), SyncError> {
+        let failed = |error: rusqlite::Error| self.commit_error(&error);
+        let writing = self.write()?;
+        let shared: Vec<i64> = writing
+            .prepare_cached(
+                "SELECT session FROM origin o WHERE home = ?1 AND EXISTS \
+                 (SELECT 1 FROM origin p WHERE p.session = o.session AND p.home <> o.home)",
+            )
+            .and_then(|mut select| select.query_map([home], |row| row.get(0))?.collect())
+            .map_err(failed)?;
+        let leaders = |session: i64| origin::looks(&writing, session).map(|looks| Leaders::of(&looks));
+        let before: Vec<(i64, Leaders)> = shared
+            .into_iter()
+            .map(|session| Ok((session, leaders(session)?)))
+            .collect::<rusqlite::Result<_>>()
+            .map_err(failed)?;
+        writing.execute("UPDATE home SET own = ?2 WHERE n = ?1", (home, is_own)).map_err(failed)?;
+        for (session, before) in before {
+            let after = leaders(session).map_err(failed)?;
+            if after != before {
+                held::settle(&writing, self.now(), session, None).map_err(failed)?;
+            }
+        }
+        self.finish(writing)?;
+        Ok(())
+    }
+
+    /// The urls of the homes that are, or were, the user's own.
+    pub fn own_homes(&self) -> Result<Vec<String>, ReadError> {
+        let own = self.read(rows)?.into_iter().filter(|home| home.is_own);
+        Ok(own.map(|home| home.url).collect())
+    }
+
+    /// The urls of the homes that had a session when they were last looked at.
+    pub fn holders(&self, session: &SessionId) -> Result<Vec<String>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT h.url FROM document d JOIN origin o ON o.session = d.n JOIN home h ON h.n = o.home \
+                 WHERE d.owner = 0 AND d.kind = ?1 AND d.id = ?2 AND o.gone IS NULL ORDER BY h.n",
+            )?;
+            statement.query_map((Kind::Session.number(), session.as_str()), |row| row.get(0))?.collect()
+        })
+    }
+
+    /// The urls of all homes that were ever followed.
+    pub fn followed(&self) -> Result<Vec<String>, ReadError> {
+        Ok(self.read(rows)?.into_iter().map(|home| home.url).collect())
+    }
+}
+
+fn noted_path(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    connection
+        .prepare_cached("SELECT value FROM meta WHERE name = 'path'")?
+        .query_row([], |row| row.get(0))
+        .optional()
+}
+
+fn rows(connection: &Connection) -> rusqlite::Result<Vec<Row>> {
+    let mut statement = connection.prepare_cached("SELECT n, url, by_time, own FROM home ORDER BY n")?;
+    let rows = statement.query_map([], |row| {
+        Ok(Row { n: row.get(0)?, url: row.get(1)?, is_database: row.get(2)?, is_own: row.get(3)? })
+    })?;
+    rows.collect()
+}
+
+pub(super) fn number(connection: &Connection, url: &str) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT n FROM home WHERE url = ?1")?
+        .query_row([url], |row| row.get(0))
+        .optional()
+}
+
+/// Whether two paths lead to the same place.
+fn is_same_place(a: &str, b: &str) -> bool {
+    match (Path::new(a).canonicalize(), Path::new(b).canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
+}

@@ -1,0 +1,211 @@
+//! Forgetting: a session leaves the file as if it had never been there, except for a hash of its id.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use annals_core::id::SessionId;
+use rusqlite::Connection;
+use rusqlite::limits::Limit;
+
+use super::SqliteStore;
+use super::codec::Hash;
+use super::kind::Kind;
+use super::prune::documents_of_session;
+use super::read::number;
+use crate::home::{CommitError, ReadError};
+use crate::scratch;
+
+/// How long readers are waited for until the log can be emptied.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait between two tries.
+const PAUSE: Duration = Duration::from_millis(100);
+/// What is left of the reason of a revision.
+const REASON: &str = "forgotten";
+
+/// What was forgotten.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    /// How many documents, deleted ones included.
+    pub n_documents: usize,
+    /// How many earlier states of them.
+    pub n_states: usize,
+    /// How many revisions have lost their reason.
+    pub n_revisions: usize,
+    /// Why the file could not be written anew, so that remains may be left in it: the disk has no room for it, for
+    /// instance. None if it was.
+    pub not_rewritten: Option<String>,
+    /// Whether nothing is left in the log either. Otherwise somebody is reading from it; it is emptied by a later commit,
+    /// or when everybody has closed the store.
+    pub log_emptied: bool,
+    /// Why the text index could not be rid of it. It is made anew by the next search.
+    pub index_left: Option<String>,
+    /// Copies of the store beside it that annals has made, or is making now. They may hold the session, and are left alone.
+    pub copies: Vec<PathBuf>,
+    /// The numbers that the documents had. New documents may get them.
+    pub(crate) documents: Vec<i64>,
+}
+
+/// A session could not be forgotten. Nothing has changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForgetError {
+    /// The store has never heard of it.
+    #[error("there is no session {0}, and there was none")]
+    NotFound(SessionId),
+    /// The change could not be made.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+impl SqliteStore {
+    /// Removes a session from the store for good: documents, history, figures, reasons. Sync does not bring it back. Its
+    /// child sessions stay.
+    ///
+    /// Afterwards the whole file is written anew: the pages that rows were moved from, when others grew, would keep parts
+    /// of them. So it takes as long as the store is large, and as much room on the disk again.
+    pub fn forget(&self, session: &SessionId) -> Result<Forgotten, ForgetError> {
+        self.forget_all(std::slice::from_ref(session))
+    }
+
+    /// Whether a session was forgotten. To forget it again erases what is left of it, should the first time have been cut short.
+    pub fn is_forgotten(&self, session: &SessionId) -> Result<bool, ReadError> {
+        self.read(|connection| is_forgotten(connection, session))
+    }
+
+    /// Removes several sessions for good. The file is written anew only once.
+    pub fn forget_all(&self, sessions: &[SessionId]) -> Result<Forgotten, ForgetError> {
+        let failed = |error: rusqlite::Error| ForgetError::Commit(self.commit_error(&error));
+        let mut forgotten = Forgotten::default();
+        let writing = self.write()?;
+        // What killed processes have left holds all of the store.
+        scratch::sweep_beside(self.path());
+        for session in sessions {
+            if !remove(&writing, session, &mut forgotten).map_err(failed)? {
+                return Err(ForgetError::NotFound(session.clone()));
+            }
+        }
+        // An index of the store as it was is of no use to anybody, should there be no time to change it.
+        let was: String = writing
+            .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
+            .map_err(failed)?;
+        writing
+            .execute("UPDATE meta SET value = ?1 WHERE name = 'store'", [super::new_identity()])
+            .map_err(failed)?;
+        self.finish(writing)?;
+        forgotten.n_documents = forgotten.documents.len();
+        forgotten.index_left =
+            self.remove_from_index(&forgotten.documents, &was).err().map(|error| error.to_string());
+        forgotten.not_rewritten = self.rewrite().err();
+        if forgotten.not_rewritten.is_some() {
+            self.give_back();
+        }
+        forgotten.log_emptied = self.empty_log_patiently();
+        forgotten.copies = self.copies();
+        Ok(forgotten)
+    }
+
+    /// Writes the whole file anew. `secure_delete` overwrites rows that are deleted, but not the copies that are left in
+    /// unused parts of pages when rows move from one page to another.
+    fn rewrite(&self) -> Result<(), String> {
+        let rewritten = self.file.exclusively(|connection| {
+            // The new content is attached as a database of its own while it is made.
+            connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 1)?;
+            let rewritten = connection.execute_batch("VACUUM");
+            connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+            rewritten
+        });
+        let rewritten = rewritten.map_err(|error| self.begin_error(error).to_string())?;
+        rewritten.map_err(|error| self.commit_error(&error).to_string())
+    }
+
+    fn empty_log_patiently(&self) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.file.empty_log() {
+                Ok(true) => return true,
+                Ok(false) | Err(_) if Instant::now() >= deadline => return false,
+                _ => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    /// What upgrades and restored backups have put aside, and drafts of processes that are at work.
+    fn copies(&self) -> Vec<PathBuf> {
+        let (Some(directory), Some(name)) = (self.path().parent(), self.path().file_name()) else {
+            return Vec::new();
+        };
+        let start = format!("{}.before-", name.to_string_lossy());
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let mut copies: Vec<PathBuf> = entries
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with(&start))
+            .map(|entry| entry.path())
+            .collect();
+        copies.extend(scratch::remaining(directory));
+        copies.sort();
+        copies
+    }
+}
+
+fn is_forgotten(connection: &Connection, session: &SessionId) -> rusqlite::Result<bool> {
+    let hash = Hash::of(session.as_str().as_bytes());
+    connection.prepare_cached("SELECT 1 FROM forgotten WHERE hash = ?1")?.exists([hash])
+}
+
+/// Removes a session. False if nothing is known of it, not even that it was forgotten before.
+fn remove(connection: &Connection, session: &SessionId, forgotten: &mut Forgotten) -> rusqlite::Result<bool> {
+    let id = session.as_str();
+    // Some of what could not be read is not known to belong to a session, but its place tells.
+    let n_quarantined = connection.execute(
+        "DELETE FROM quarantine WHERE session = ?1 OR instr(place, ?1) OR instr(reason, ?1)",
+        [id],
+    )?;
+    let n = number(connection, 0, Kind::Session, id)?;
+    if n.is_none() && n_quarantined == 0 {
+        // A process that was killed meanwhile has not erased what unused parts of the file hold. That is done now.
+        return is_forgotten(connection, session);
+    }
+    if let Some(n) = n {
+        remove_documents(connection, n, forgotten)?;
+    }
+    forgotten.n_revisions += connection.execute(
+        "UPDATE revision SET reason = ?2 WHERE instr(reason, ?1) OR operation IN \
+         (SELECT operation FROM operation_session WHERE session = ?1)",
+        (id, REASON),
+    )?;
+    super::operations::forget(connection, session, REASON)?;
+    connection.execute("INSERT OR IGNORE INTO forgotten (hash) VALUES (?1)", [Hash::of(id.as_bytes())])?;
+    Ok(true)
+}
+
+fn remove_documents(
+    connection: &Connection,
+    session: i64,
+    forgotten: &mut Forgotten,
+) -> rusqlite::Result<()> {
+    // What touched projects as well is about this session all the same.
+    forgotten.n_revisions += connection.execute(
+        "UPDATE revision SET reason = ?2 WHERE session = ?1 OR (n IN (SELECT revision FROM touched WHERE session = ?1) \
+         AND NOT EXISTS (SELECT 1 FROM touched t WHERE t.revision = revision.n AND t.session NOT IN (0, ?1)))",
+        (session, REASON),
+    )?;
+    let documents = documents_of_session(connection, session)?;
+    for n in &documents {
+        forgotten.n_states +=
+            connection.prepare_cached("DELETE FROM past WHERE document = ?1")?.execute([n])?;
+        connection.prepare_cached("DELETE FROM held WHERE document = ?1")?.execute([n])?;
+        connection.prepare_cached("DELETE FROM operation_change WHERE document = ?1")?.execute([n])?;
+        connection.prepare_cached("DELETE FROM document WHERE n = ?1")?.execute([n])?;
+    }
+    for sql in [
+        "UPDATE revision SET session = NULL, written = 0, deleted = 0, documents = '[]' WHERE session = ?1",
+        "DELETE FROM touched WHERE session = ?1",
+        "DELETE FROM origin WHERE session = ?1",
+        "DELETE FROM message WHERE session = ?1",
+        "DELETE FROM call WHERE session = ?1",
+        "DELETE FROM session WHERE n = ?1",
+    ] {
+        connection.execute(sql, [session])?;
+    }
+    forgotten.documents.extend(documents);
+    Ok(())
+}

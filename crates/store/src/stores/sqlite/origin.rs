@@ -1,0 +1,304 @@
+//! Where sessions come from: the homes the store follows, and how far the last look at each session went.
+
+use std::collections::{HashMap, HashSet};
+
+use annals_core::id::{Millis, SessionId};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::SqliteStore;
+use super::derived;
+use super::kind::Kind;
+use super::quarantine::note_quarantine;
+use super::read::{below, number};
+use super::revise::Revising;
+use crate::figures::Figures;
+use crate::home::{Quarantined, ReadError};
+use crate::summary::SessionSummary;
+use crate::sync::compare::{Cursor, Depth, Look, Origin};
+
+/// A home as the store knows it.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownHome {
+    pub(crate) n: i64,
+    pub(crate) stamp: Vec<u8>,
+    /// Whether everything in it was taken over once.
+    pub(crate) is_complete: bool,
+}
+
+/// Where the numbers of a session come from after a look.
+#[derive(Debug)]
+pub(crate) enum Numbers {
+    /// From its documents, which are here.
+    Stored,
+    /// From its home, which has counted them; with those of its messages if the look went that deep.
+    Counted(Box<SessionSummary>, Vec<Figures>),
+}
+
+/// How a look at a session ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) cursor: Cursor,
+    pub(crate) place: String,
+    pub(crate) looked: Millis,
+    pub(crate) numbers: Numbers,
+    pub(crate) quarantined: Vec<Quarantined>,
+    /// Whether the look covered everything, so that what it did not find unreadable is readable.
+    pub(crate) is_whole: bool,
+}
+
+impl SqliteStore {
+    pub(crate) fn known_home(&self, url: &str) -> Result<Option<KnownHome>, ReadError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT n, stamp, complete FROM home WHERE url = ?1")?
+                .query_row([url], |row| {
+                    Ok(KnownHome {
+                        n: row.get(0)?,
+                        stamp: row.get::<_, Option<_>>(1)?.unwrap_or_default(),
+                        is_complete: row.get(2)?,
+                    })
+                })
+                .optional()
+        })
+    }
+
+    /// Everything known of the sessions of a home.
+    pub(crate) fn origins(&self, home: i64) -> Result<HashMap<SessionId, Origin>, ReadError> {
+        self.read(|connection| {
+            // The index has the ids; the rows of the sessions are all over the file.
+            let ids: HashMap<i64, String> = below(connection, 0, Kind::Session)?.into_iter().collect();
+            let mut statement = connection.prepare_cached(
+                "SELECT session, updated, stamp, looked, settled, stage, events, gone IS NOT NULL, turn \
+                 FROM origin WHERE home = ?1",
+            )?;
+            let mut unreadable = connection.prepare_cached(
+                "SELECT DISTINCT session FROM quarantine WHERE home = ?1 AND session NOTNULL",
+            )?;
+            let unreadable: HashSet<String> =
+                unreadable.query_map([home], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+            let mut rows = statement.query([home])?;
+            let mut origins = HashMap::new();
+            while let Some(row) = rows.next()? {
+                let session: i64 = row.get(0)?;
+                let Some(Ok(id)) = ids.get(&session).map(|id| SessionId::parse(id)) else { continue };
+                let cursor = Cursor {
+                    stamp: row.get::<_, Option<_>>(2)?.unwrap_or_default(),
+                    updated: row.get(1)?,
+                    settled: row.get(4)?,
+                    depth: Depth::from_number(row.get(5)?),
+                    has_unreadable: unreadable.contains(id.as_str()),
+                };
+                let origin = Origin {
+                    session,
+                    cursor,
+                    looked: row.get(3)?,
+                    turn: row.get(8)?,
+                    events: row.get(6)?,
+                    is_gone: row.get(7)?,
+                };
+                origins.insert(id, origin);
+            }
+            Ok(origins)
+        })
+    }
+
+    /// Whether an answer or a call of a session has not ended, as far as the store knows.
+    pub(crate) fn is_open(&self, session: i64) -> Result<bool, ReadError> {
+        self.read(|connection| {
+            let answers = "SELECT 1 FROM message WHERE session = ?1 AND role = 2 AND state = 3";
+            // Calls of a message that was deleted may have been left behind. Nobody will end them.
+            let calls = "SELECT 1 FROM call c JOIN message m ON m.session = c.session AND m.n = c.message \
+                         WHERE c.session = ?1 AND c.ms IS NULL AND NOT c.failed";
+            Ok(connection.prepare_cached(answers)?.exists([session])?
+                || connection.prepare_cached(calls)?.exists([session])?)
+        })
+    }
+
+    /// The sessions that were forgotten.
+    pub(crate) fn forgotten(&self) -> Result<HashSet<Vec<u8>>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached("SELECT hash FROM forgotten")?;
+            let hashes = statement.query_map([], |row| row.get(0))?;
+            hashes.collect()
+        })
+    }
+
+    /// The numbers of all sessions that the store has a place for, by their ids.
+    pub(crate) fn session_numbers(&self) -> Result<HashMap<String, i64>, ReadError> {
+        let sessions = self.read(|connection| below(connection, 0, Kind::Session))?;
+        Ok(sessions.into_iter().map(|(n, id)| (id, n)).collect())
+    }
+
+    /// The number of a session, if the store has a place for it.
+    pub(crate) fn session_number(&self, session: &SessionId) -> Result<Option<i64>, ReadError> {
+        self.read(|connection| number(connection, 0, Kind::Session, session.as_str()))
+    }
+
+    /// Whether the store has, or had, any message of a session.
+    pub(crate) fn has_messages(&self, session: i64) -> Result<bool, ReadError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT 1 FROM document WHERE owner = ?1 AND kind = ?2 LIMIT 1")?
+                .exists((session, Kind::Message.number()))
+        })
+    }
+
+    /// Sessions, by their numbers, that several homes have or had.
+    pub(crate) fn shared_sessions(&self) -> Result<HashSet<i64>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection
+                .prepare_cached("SELECT session FROM origin GROUP BY session HAVING count(*) > 1")?;
+            statement.query_map([], |row| row.get(0))?.collect()
+        })
+    }
+
+    /// The last look at a session in each home.
+    pub(crate) fn looks(&self, session: i64) -> Result<Vec<Look>, ReadError> {
+        self.read(|connection| looks(connection, session))
+    }
+}
+
+/// The last look at a session in each home.
+pub(crate) fn looks(connection: &Connection, session: i64) -> rusqlite::Result<Vec<Look>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT o.home, o.updated, h.by_time, h.own, o.turn, o.gone IS NULL, o.stage \
+         FROM origin o JOIN home h ON h.n = o.home WHERE o.session = ?1 ORDER BY o.home",
+    )?;
+    let looks = statement.query_map([session], |row| {
+        Ok(Look {
+            home: row.get(0)?,
+            updated: row.get(1)?,
+            is_database: row.get(2)?,
+            is_own: row.get(3)?,
+            turn: row.get(4)?,
+            is_there: row.get(5)?,
+            is_deep: Depth::from_number(row.get(6)?) == Depth::Parts,
+        })
+    })?;
+    looks.collect()
+}
+
+/// Notes evidence of the state of a whole home, and when that was.
+pub(crate) fn note_home(
+    connection: &Connection,
+    home: i64,
+    stamp: &[u8],
+    is_complete: bool,
+    now: Millis,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE home SET stamp = ?2, synced = ?3, complete = complete OR ?4 WHERE n = ?1")?
+        .execute((home, stamp, now, is_complete))
+        .map(drop)
+}
+
+/// The number of the next look.
+pub(crate) fn next_turn(connection: &Connection) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached(
+            "INSERT INTO meta (name, value) VALUES ('turn', 1) ON CONFLICT DO UPDATE SET value = value + 1 RETURNING value",
+        )?
+        .query_row([], |row| row.get(0))
+}
+
+/// Notes that the document of a session was looked at just now, and nothing else of it. What the session looked like from outside before that is
+/// no evidence any more: it may look so again.
+pub(crate) fn note_document(connection: &Connection, session: i64, home: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE origin SET turn = ?3, stamp = NULL WHERE session = ?1 AND home = ?2")?
+        .execute((session, home, next_turn(connection)?))
+        .map(drop)
+}
+
+/// Moves the cursor of a session: what was found is in the same transaction.
+pub(crate) fn note_look(
+    connection: &Connection,
+    session: i64,
+    id: &SessionId,
+    home: i64,
+    ended: &Ended,
+    turn: i64,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO origin (session, home, place, updated, stamp, looked, settled, stage, turn) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO UPDATE SET place = ?3, updated = ?4, stamp = ?5, \
+             looked = ?6, settled = ?7, stage = ?8, turn = ?9, gone = NULL",
+        )?
+        .execute((
+            session,
+            home,
+            &ended.place,
+            ended.cursor.updated,
+            &ended.cursor.stamp,
+            ended.looked,
+            ended.cursor.settled,
+            ended.cursor.depth as i64,
+            turn,
+        ))?;
+    if ended.is_whole {
+        connection
+            .prepare_cached("DELETE FROM quarantine WHERE home = ?1 AND session = ?2")?
+            .execute((home, id.as_str()))?;
+    }
+    note_quarantine(connection, home, &ended.quarantined, ended.looked)
+}
+
+/// Notes that a session is not where it was. What was taken from it stays.
+pub(crate) fn note_gone(
+    connection: &Connection,
+    revising: &mut Revising<'_>,
+    session: i64,
+    home: i64,
+    now: Millis,
+) -> rusqlite::Result<()> {
+    revising.note(session)?;
+    connection
+        .prepare_cached(
+            "DELETE FROM quarantine WHERE home = ?1 AND session = (SELECT id FROM document WHERE n = ?2)",
+        )?
+        .execute((home, session))?;
+    connection
+        .prepare_cached(
+            "UPDATE origin SET gone = ?3, stamp = NULL, turn = ?4 WHERE session = ?1 AND home = ?2",
+        )?
+        .execute((session, home, now, next_turn(connection)?))
+        .map(drop)
+}
+
+/// Notes how far OpenCode's log of a session was read.
+pub(crate) fn note_events(
+    connection: &Connection,
+    session: i64,
+    home: i64,
+    reached: Option<i64>,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE origin SET events = ?3 WHERE session = ?1 AND home = ?2")?
+        .execute((session, home, reached))
+        .map(drop)
+}
+
+/// Notes the numbers of a session of which the messages are not here yet, or that from now on they are.
+pub(crate) fn note_numbers(connection: &Connection, session: i64, numbers: &Numbers) -> rusqlite::Result<()> {
+    match numbers {
+        Numbers::Counted(summary, figures) => {
+            derived::store(connection, session, Some(&summary.title), summary, true)?;
+            derived::store_figures(connection, session, figures)
+        }
+        Numbers::Stored => {
+            let n_brief = connection
+                .prepare_cached("UPDATE session SET brief = 0, stale = 1 WHERE n = ?1 AND brief")?
+                .execute([session])?;
+            match n_brief {
+                0 => Ok(()),
+                _ => derived::store_figures(connection, session, &[]),
+            }
+        }
+    }
+}
+
+/// Adds up the numbers of what was changed.
+pub(crate) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
+    derived::refresh(connection)
+}

@@ -1,0 +1,256 @@
+//! Pruning: texts of earlier states that nobody will ask for any more are given up.
+//!
+//! That there was something stays known, or undoing what came after would take it for a beginning and delete the document:
+//! of states that follow one another the first stays, without its text.
+
+use annals_core::id::{Millis, SessionId};
+use rusqlite::Connection;
+
+use super::SqliteStore;
+use super::codec::{self, Hash};
+use super::held;
+use super::kind::Kind;
+use super::operations;
+use super::read::number;
+use crate::home::CommitError;
+
+/// So many free pages are given back in one transaction.
+const PAGES: usize = 1000;
+
+/// What was pruned, or would be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// By session, the largest first.
+    pub sessions: Vec<PrunedSession>,
+    /// What was there before old operations: how many files and rows. Without it, those operations cannot be undone.
+    pub operation_states: usize,
+    /// How many bytes that took.
+    pub operation_bytes: u64,
+}
+
+/// What was pruned of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrunedSession {
+    /// Which session; none for project records.
+    pub session: Option<SessionId>,
+    /// How many states.
+    pub states: usize,
+    /// How many bytes they took.
+    pub bytes: u64,
+}
+
+impl Pruned {
+    /// How many states of all sessions.
+    pub fn states(&self) -> usize {
+        self.sessions.iter().map(|session| session.states).sum()
+    }
+
+    /// How many bytes they took.
+    pub fn bytes(&self) -> u64 {
+        self.sessions.iter().map(|session| session.bytes).sum()
+    }
+}
+
+impl SqliteStore {
+    /// Gives up the texts of states that ended before a time: of the sessions named, or else of all documents that sync
+    /// brought. What is there now stays; the last text of something that was deleted is one of the past. With `dry_run`
+    /// only tells what would be.
+    pub fn prune(
+        &self,
+        older_than: Millis,
+        sessions: Option<&[SessionId]>,
+        dry_run: bool,
+    ) -> Result<Pruned, CommitError> {
+        let failed = |error: rusqlite::Error| self.commit_error(&error);
+        if dry_run {
+            let count = |connection: &Connection| prune(connection, older_than, sessions, Doing::Counting);
+            return self.file.read(count).map_err(failed);
+        }
+        let writing = self.write()?;
+        let pruned = prune(&writing, older_than, sessions, Doing::Removing).map_err(failed)?;
+        self.finish(writing)?;
+        if pruned.states() > 0 || pruned.operation_states > 0 {
+            self.give_back();
+        }
+        Ok(pruned)
+    }
+
+    /// Gives free pages back to the disk, as far as that works: what was committed stays so in any case.
+    pub(super) fn give_back(&self) {
+        loop {
+            let freed = self.file.exclusively(|connection| {
+                let count = "PRAGMA freelist_count";
+                let before: i64 = connection.query_row(count, [], |row| row.get(0))?;
+                let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
+                let mut rows = statement.query([])?;
+                while rows.next()?.is_some() {}
+                let after: i64 = connection.query_row(count, [], |row| row.get(0))?;
+                Ok::<_, rusqlite::Error>((before - after, after))
+            });
+            // Stores from before pages could be given back keep theirs.
+            match freed {
+                Ok(Ok((freed, left))) if freed > 0 && left > 0 => {}
+                _ => break,
+            }
+        }
+        // The file becomes shorter when the log is copied into it.
+        let _ = self.file.empty_log();
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Counting,
+    Removing,
+}
+
+/// An earlier state.
+struct State {
+    since: i64,
+    begins: Millis,
+    is_there: bool,
+    is_pruned: bool,
+    /// Whether a home still has it, so that it may have to be shown again.
+    is_held: bool,
+    bytes: i64,
+}
+
+fn prune(
+    connection: &Connection,
+    older_than: Millis,
+    sessions: Option<&[SessionId]>,
+    doing: Doing,
+) -> rusqlite::Result<Pruned> {
+    let mut pruned = Pruned::default();
+    for (session, documents) in candidates(connection, sessions)? {
+        let mut total = PrunedSession { session: session_id(connection, session)?, states: 0, bytes: 0 };
+        for n in documents {
+            let (states, bytes) = prune_one(connection, n, older_than, doing)?;
+            total.states += states;
+            total.bytes += bytes;
+        }
+        if total.states > 0 {
+            pruned.sessions.push(total);
+        }
+    }
+    pruned.sessions.sort_by_key(|session| std::cmp::Reverse(session.bytes));
+    (pruned.operation_states, pruned.operation_bytes) =
+        operations::prune(connection, older_than, sessions, doing == Doing::Counting)?;
+    Ok(pruned)
+}
+
+/// The documents with a past that may be pruned, by session.
+fn candidates(
+    connection: &Connection,
+    sessions: Option<&[SessionId]>,
+) -> rusqlite::Result<Vec<(i64, Vec<i64>)>> {
+    let mut found: Vec<(i64, Vec<i64>)> = Vec::new();
+    if let Some(sessions) = sessions {
+        for session in sessions {
+            if let Some(n) = number(connection, 0, Kind::Session, session.as_str())? {
+                found.push((n, documents_of_session(connection, n)?));
+            }
+        }
+        return Ok(found);
+    }
+    let mut statement = connection.prepare_cached(
+        "SELECT CASE d.kind WHEN ?1 THEN 0 WHEN ?2 THEN d.n WHEN ?3 THEN coalesce(m.owner, 0) ELSE d.owner END AS session, d.n \
+         FROM document d LEFT JOIN document m ON d.kind = ?3 AND m.n = d.owner \
+         WHERE d.home IS NOT NULL AND d.n IN (SELECT document FROM past) ORDER BY session",
+    )?;
+    let kinds = [Kind::Project, Kind::Session, Kind::Part].map(Kind::number);
+    let mut rows = statement.query(kinds)?;
+    while let Some(row) = rows.next()? {
+        let (session, n): (i64, i64) = (row.get(0)?, row.get(1)?);
+        match found.last_mut() {
+            Some((last, documents)) if *last == session => documents.push(n),
+            _ => found.push((session, vec![n])),
+        }
+    }
+    Ok(found)
+}
+
+/// Everything that is or was of a session, itself included.
+pub(super) fn documents_of_session(connection: &Connection, session: i64) -> rusqlite::Result<Vec<i64>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT n FROM document WHERE n = ?1 UNION ALL SELECT n FROM document WHERE owner = ?1 UNION ALL \
+         SELECT p.n FROM document m JOIN document p ON p.owner = m.n WHERE m.owner = ?1",
+    )?;
+    let rows = statement.query_map([session], |row| row.get(0))?;
+    rows.collect()
+}
+
+fn session_id(connection: &Connection, session: i64) -> rusqlite::Result<Option<SessionId>> {
+    let mut statement = connection.prepare_cached("SELECT id FROM document WHERE n = ?1 AND kind = ?2")?;
+    let mut rows = statement.query((session, Kind::Session.number()))?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(SessionId::parse(row.get_ref(0)?.as_str()?).ok())
+}
+
+/// How many states of a document were pruned, and how many bytes they took.
+fn prune_one(
+    connection: &Connection,
+    n: i64,
+    older_than: Millis,
+    doing: Doing,
+) -> rusqlite::Result<(usize, u64)> {
+    let held = held::states(connection, n)?;
+    let states: Vec<State> = connection
+        .prepare_cached(
+            "SELECT p.since, r.time, p.hash IS NOT NULL, p.form IS ?2, coalesce(octet_length(p.data), 0), p.hash, p.project \
+             FROM past p JOIN revision r ON r.n = p.since WHERE p.document = ?1 ORDER BY r.time, r.n",
+        )?
+        .query_map((n, codec::PRUNED), |row| {
+            let since = row.get(0)?;
+            let project: Option<String> = row.get(6)?;
+            let hash = row.get_ref(5)?.as_bytes_or_null()?.and_then(Hash::read);
+            let hash = hash.map(|hash| hash.bound(n, since, project.as_deref()));
+            Ok(State {
+                since,
+                begins: row.get(1)?,
+                is_there: row.get(2)?,
+                is_pruned: row.get(3)?,
+                is_held: hash.is_some_and(|hash| held.contains(&hash)),
+                bytes: row.get(4)?,
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    // Of a document that only its past is known of, nobody knows when the last state ended.
+    let mut latest = connection
+        .prepare_cached("SELECT r.time FROM document d JOIN revision r ON r.n = d.since WHERE d.n = ?1")?;
+    let mut rows = latest.query([n])?;
+    let latest: Option<Millis> = match rows.next()? {
+        Some(row) => Some(row.get(0)?),
+        None => None,
+    };
+    let (mut n_states, mut n_bytes) = (0, 0);
+    let mut follows_another = false;
+    for (place, state) in states.iter().enumerate() {
+        let ends = states.get(place + 1).map(|next| next.begins).or(latest);
+        if ends.is_none_or(|ends| ends >= older_than) {
+            break;
+        }
+        if state.is_held {
+            follows_another = true;
+            continue;
+        }
+        if state.is_there {
+            n_states += usize::from(!state.is_pruned);
+            n_bytes += state.bytes.unsigned_abs();
+        }
+        if doing == Doing::Removing && state.is_there {
+            match follows_another {
+                true => connection
+                    .prepare_cached("DELETE FROM past WHERE document = ?1 AND since = ?2")?
+                    .execute((n, state.since))?,
+                false => connection
+                    .prepare_cached(
+                        "UPDATE past SET form = ?3, data = NULL WHERE document = ?1 AND since = ?2",
+                    )?
+                    .execute((n, state.since, codec::PRUNED))?,
+            };
+        }
+        follows_another = state.is_there;
+    }
+    Ok((n_states, n_bytes))
+}

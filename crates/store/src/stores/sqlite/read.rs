@@ -1,0 +1,941 @@
+//! Reading: the store as it is, or as it was at some moment, through the same functions.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use annals_core::id::{MessageId, Millis, SessionId};
+use annals_core::lens::Message;
+use annals_core::{Document, Key, Stored, stream};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::SqliteStore;
+use super::codec::{self, Damage, Hash};
+use super::derived::{self, figures_of_session, n_parts};
+use super::kind::Kind;
+use super::quarantine::OF_NO_SESSION;
+use super::scan::{Bound, is_of};
+use crate::check::Problem;
+use crate::figures::Figures;
+use crate::history::History;
+use crate::home::{
+    Extent, Found, InProgress, MessageRecord, Page, Quarantined, Read, ReadError, Reason, SessionRecord,
+    Want, Work, row_place,
+};
+use crate::query::SessionQuery;
+use crate::summary::SessionSummary;
+
+/// So many messages are read in one transaction,
+const PAGE: usize = 64;
+/// or fewer, if they are this large.
+const PAGE_BYTES: usize = 8 << 20;
+
+/// A moment in the order of revisions: time, then number.
+pub(super) type Moment = (Millis, i64);
+
+/// The store at one moment; without one, as it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'s> {
+    pub(super) store: &'s SqliteStore,
+    pub(super) at: Option<Moment>,
+}
+
+/// A row of `document` or `past`, without its key.
+struct StateRow {
+    project: Option<String>,
+    hash: Option<Hash>,
+    /// The text, compared with the hash.
+    text: Result<Vec<u8>, Damage>,
+    /// The moment of the view, if this was in progress then: a later revision went on with it.
+    in_progress: Option<Millis>,
+}
+
+/// The columns of [`StateRow`], in this order. They have the same names in both tables.
+const STATE: &str = "x.project, x.hash, x.form, x.size, x.data";
+
+impl StateRow {
+    /// Reads a row. `bound` says what an earlier state's hash is combined with.
+    fn read(row: &Row<'_>, first: usize, bound: Bound) -> rusqlite::Result<StateRow> {
+        let project: Option<String> = row.get(first)?;
+        let hash = row.get_ref(first + 1)?.as_bytes_or_null()?.and_then(Hash::read);
+        let hash = match bound {
+            Some((document, since)) => hash.map(|hash| hash.bound(document, since, project.as_deref())),
+            None => hash,
+        };
+        let form = row.get::<_, Option<i64>>(first + 2)?.unwrap_or(0);
+        let size = row.get::<_, Option<i64>>(first + 3)?.unwrap_or(0);
+        // Unpacked where it stands: it may be large, and a copy as well.
+        let data = row.get_ref(first + 4)?.as_bytes_or_null()?.unwrap_or_default();
+        let text = hash.map_or(Ok(Vec::new()), |hash| codec::unpack(form, size, data, hash));
+        Ok(StateRow { project, hash, text, in_progress: None })
+    }
+
+    /// Reads a row of a past moment. The column `is_step` says whether a later revision went on with the state.
+    fn read_then(row: &Row<'_>, bound: Bound, time: Millis) -> rusqlite::Result<StateRow> {
+        let is_step: bool = row.get("is_step")?;
+        Ok(StateRow { in_progress: is_step.then_some(time), ..StateRow::read(row, 0, bound)? })
+    }
+
+    /// The document as it was; none where there is none in this state.
+    fn document(self, key: &Key, place: &str) -> Result<Option<Document>, Quarantined> {
+        let in_progress = self.in_progress;
+        let kept = self.kept(place)?;
+        Ok(match in_progress {
+            Some(time) => kept.map(|kept| stream::earlier(key, &kept, time).document),
+            None => kept,
+        })
+    }
+
+    /// The document that is kept: of one that was in progress, what it became.
+    fn kept(self, place: &str) -> Result<Option<Document>, Quarantined> {
+        if self.hash.is_none() {
+            return Ok(None);
+        }
+        let damaged = |reason: Reason| Quarantined { place: place.to_owned(), reason, session: None };
+        let text = self.text.map_err(|damage| damaged(damage.into()))?;
+        Document::parse(text).map(Some).map_err(|error| damaged(Reason::Json(error)))
+    }
+}
+
+impl<'s> View<'s> {
+    pub(super) fn now(store: &'s SqliteStore) -> View<'s> {
+        View { store, at: None }
+    }
+
+    /// The state of a document at the view's moment. None if it is not known to have been there.
+    fn state(&self, connection: &Connection, n: i64) -> rusqlite::Result<Option<StateRow>> {
+        let Some((time, number)) = self.at else {
+            let sql = format!("SELECT {STATE} FROM document x WHERE n = ?1");
+            return connection
+                .prepare_cached(&sql)?
+                .query_row([n], |row| StateRow::read(row, 0, None))
+                .optional();
+        };
+        // A state that was dated back has the higher number of the two in `since`; nothing went on with it then.
+        let latest = format!(
+            "SELECT {STATE}, coalesce(x.revision > x.since AND (w.time, w.n) > (?2, ?3), 0) AS is_step \
+             FROM document x JOIN revision r ON r.n = x.since LEFT JOIN revision w ON w.n = x.revision \
+             WHERE x.n = ?1 AND (r.time, r.n) <= (?2, ?3)"
+        );
+        let found = connection
+            .prepare_cached(&latest)?
+            .query_row((n, time, number), |row| StateRow::read_then(row, None, time))
+            .optional()?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        let earlier = format!(
+            "SELECT {STATE}, coalesce((w.time, w.n) > (?2, ?3), 0) AS is_step, x.since \
+             FROM past x JOIN revision r ON r.n = x.since LEFT JOIN revision w ON w.n = x.written \
+             WHERE x.document = ?1 AND (r.time, r.n) <= (?2, ?3) ORDER BY r.time DESC, r.n DESC LIMIT 1"
+        );
+        connection
+            .prepare_cached(&earlier)?
+            .query_row((n, time, number), |row| StateRow::read_then(row, Some((n, row.get("since")?)), time))
+            .optional()
+    }
+
+    /// A document with its key and place.
+    fn stored(
+        &self,
+        connection: &Connection,
+        n: i64,
+        key: impl FnOnce(Option<&str>) -> Option<Key>,
+    ) -> rusqlite::Result<Result<Option<Stored>, Quarantined>> {
+        let Some(state) = self.state(connection, n)? else { return Ok(Ok(None)) };
+        let Some(key) = key(state.project.as_deref()) else { return Ok(Ok(None)) };
+        let place = row_place(&key);
+        if state.hash.is_some() && !is_of(connection, n, &key)? {
+            return Ok(Err(misled(place).of_session(key.session())));
+        }
+        Ok(match state.document(&key, &place) {
+            Ok(Some(document)) => Ok(Some(Stored { key, document, place })),
+            Ok(None) => Ok(None),
+            Err(problem) => Err(problem.of_session(key.session())),
+        })
+    }
+
+    fn session_record(
+        &self,
+        connection: &Connection,
+        n: i64,
+        id: &str,
+    ) -> rusqlite::Result<Result<Option<SessionRecord>, Quarantined>> {
+        let stored = self.stored(connection, n, |project| Kind::Session.key(id, None, None, project))?;
+        let stored = match stored {
+            Ok(Some(stored)) => stored,
+            Ok(None) => return Ok(Ok(None)),
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let homes = origins(connection, Some(n))?.remove(&n).unwrap_or_default();
+        Ok(Ok(self.record(stored, homes)))
+    }
+
+    /// A session with the homes it comes from.
+    fn record(&self, stored: Stored, homes: Vec<Origin>) -> Option<SessionRecord> {
+        let Key::Session(project, id) = stored.key.clone() else { return None };
+        let gone = homes.iter().map(|(_, gone)| *gone).min().flatten();
+        let mut origins: Vec<String> = homes.into_iter().map(|(url, _)| url).collect();
+        if origins.is_empty() {
+            origins.push(self.store.shown());
+        }
+        Some(SessionRecord { id, project, stored, origins, gone })
+    }
+
+    /// Every session as it is now.
+    fn latest_sessions(
+        &self,
+        connection: &Connection,
+        query: &SessionQuery,
+    ) -> rusqlite::Result<Found<Vec<SessionRecord>>> {
+        let mut origins = origins(connection, None)?;
+        let mut records: Vec<(i64, SessionRecord)> = Vec::new();
+        let mut quarantined = Vec::new();
+        states_below(connection, 0, Kind::Session, |below, state| {
+            let Some(key) = Kind::Session.key(below.id, None, None, state.project.as_deref()) else { return };
+            let place = row_place(&key);
+            let document = match below.is_it {
+                true => state.document(&key, &place),
+                false => Err(misled(place.clone())),
+            };
+            match document {
+                Ok(Some(document)) => {
+                    let homes = origins.remove(&below.n).unwrap_or_default();
+                    let record = self.record(Stored { key, document, place }, homes);
+                    let admitted = record.filter(|record| query.admits(record));
+                    records.extend(admitted.map(|record| (below.era, record)));
+                }
+                Ok(None) => {}
+                Err(problem) => quarantined.push(problem.of_session(key.session())),
+            }
+        })?;
+        Ok(Found { value: in_order(records), quarantined })
+    }
+
+    /// Adds to a message its parts, as far as they are wanted.
+    fn add_parts(
+        &self,
+        connection: &Connection,
+        session: &SessionId,
+        n: i64,
+        record: &mut MessageRecord,
+        want: Want,
+    ) -> rusqlite::Result<()> {
+        let Key::Message(_, message) = record.stored.key.clone() else { return Ok(()) };
+        if self.at.is_none() && want == Want::PartCounts {
+            record.n_parts = n_parts(connection, n)?;
+            return Ok(());
+        }
+        let place = |part: &str| Kind::Part.key(part, Some(message.as_str()), Some(session.as_str()), None);
+        let mut parts = Vec::new();
+        let mut take = |part: &str, era: i64, state: StateRow, is_it: bool| {
+            if state.hash.is_none() && is_it {
+                return;
+            }
+            let Some(key) = place(part) else { return };
+            record.n_parts += 1;
+            if want == Want::PartCounts {
+                return;
+            }
+            let place = row_place(&key);
+            if !is_it {
+                return record.quarantined.push(misled(place).of(session));
+            }
+            match state.document(&key, &place) {
+                Ok(Some(document)) => parts.push((era, Stored { key, document, place })),
+                Ok(None) => {}
+                Err(problem) => record.quarantined.push(problem.of(session)),
+            }
+        };
+        if self.at.is_none() {
+            states_below(connection, n, Kind::Part, |below, state| {
+                take(below.id, below.era, state, below.is_it);
+            })?;
+        } else {
+            for (part, id) in below(connection, n, Kind::Part)? {
+                if let Some(state) = self.state(connection, part)? {
+                    let is_it = match place(&id) {
+                        Some(key) => is_of(connection, part, &key)?,
+                        None => false,
+                    };
+                    take(&id, 0, state, is_it);
+                }
+            }
+        }
+        record.parts = in_order(parts);
+        Ok(())
+    }
+
+    /// The messages of a session in the order of the conversation, deleted ones too: numbers and ids.
+    fn message_numbers(&self, session: &SessionId) -> Result<Vec<(i64, String)>, ReadError> {
+        self.store.read(|connection| match number(connection, 0, Kind::Session, session.as_str())? {
+            Some(n) => messages_below(connection, n),
+            None => Ok(Vec::new()),
+        })
+    }
+
+    /// Visits these messages of a session, a page at a time. Returns which could not be read.
+    fn visit(
+        &self,
+        session: &SessionRecord,
+        mut pending: &[(i64, String)],
+        want: Want,
+        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        let mut quarantined = Vec::new();
+        while !pending.is_empty() {
+            // Read again from here, should the read have to be repeated.
+            let page = self.store.read(|connection| {
+                let (mut records, mut problems) = (Vec::new(), Vec::new());
+                let (mut n_taken, mut n_bytes) = (0, 0);
+                for (n, id) in pending.iter().take(PAGE) {
+                    n_taken += 1;
+                    let key =
+                        |_: Option<&str>| Some(Key::Message(session.id.clone(), MessageId::parse(id).ok()?));
+                    let mut converted = false;
+                    if want != Want::PartCounts || self.at.is_some() {
+                        converted = is_converted(connection, *n)?;
+                    }
+                    match self.stored(connection, *n, key)? {
+                        Ok(Some(stored)) => {
+                            let created = Message::created_in(stored.document.root());
+                            let made = created.or_else(|| session.created()).unwrap_or(0);
+                            let mut record = MessageRecord {
+                                stored,
+                                made,
+                                parts: Vec::new(),
+                                n_parts: 0,
+                                quarantined: Vec::new(),
+                                converted,
+                            };
+                            self.add_parts(connection, &session.id, *n, &mut record, want)?;
+                            n_bytes += record.stored.document.bytes().len();
+                            n_bytes +=
+                                record.parts.iter().map(|part| part.document.bytes().len()).sum::<usize>();
+                            records.push(record);
+                        }
+                        Ok(None) => {}
+                        Err(problem) => problems.push(problem),
+                    }
+                    if n_bytes >= PAGE_BYTES {
+                        break;
+                    }
+                }
+                Ok((records, problems, n_taken))
+            })?;
+            let (records, problems, n_taken) = page;
+            pending = &pending[n_taken..];
+            quarantined.extend(problems);
+            for record in records {
+                if visit(record).is_break() {
+                    return Ok(quarantined);
+                }
+            }
+        }
+        Ok(quarantined)
+    }
+
+    /// What could not be read of a session when it was last looked for; without one, of none that is in the store.
+    fn quarantine(&self, session: Option<&SessionId>) -> Result<Vec<Quarantined>, ReadError> {
+        if self.at.is_some() {
+            return Ok(Vec::new());
+        }
+        self.store.read(|connection| quarantine(connection, session))
+    }
+}
+
+impl Read for View<'_> {
+    fn url(&self) -> String {
+        self.store.shown()
+    }
+
+    fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError> {
+        let read = self.store.read(|connection| {
+            let mut found: Found<Vec<Stored>> = Found::default();
+            for (n, id) in below(connection, 0, Kind::Project)? {
+                match self.stored(connection, n, |_| Kind::Project.key(&id, None, None, None))? {
+                    Ok(stored) => found.value.extend(stored),
+                    Err(problem) => found.quarantined.push(problem),
+                }
+            }
+            Ok(found)
+        })?;
+        Ok(read)
+    }
+
+    fn sessions(&self, query: &SessionQuery) -> Result<Found<Vec<SessionRecord>>, ReadError> {
+        let mut found: Found<Vec<SessionRecord>> = self.store.read(|connection| {
+            if self.at.is_none() {
+                return self.latest_sessions(connection, query);
+            }
+            let mut found: Found<Vec<SessionRecord>> = Found::default();
+            for (n, id) in below(connection, 0, Kind::Session)? {
+                match self.session_record(connection, n, &id)? {
+                    Ok(Some(record)) if query.admits(&record) => found.value.push(record),
+                    Ok(_) => {}
+                    Err(problem) => found.quarantined.push(problem),
+                }
+            }
+            Ok(found)
+        })?;
+        found.quarantined.extend(self.quarantine(None)?);
+        Ok(found)
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError> {
+        let read =
+            self.store.read(|connection| match number(connection, 0, Kind::Session, id.as_str())? {
+                Some(n) => self.session_record(connection, n, id.as_str()),
+                None => Ok(Ok(None)),
+            })?;
+        Ok(read?)
+    }
+
+    fn messages(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        let mut quarantined = self.quarantine(Some(&session.id))?;
+        let pending = self.message_numbers(&session.id)?;
+        quarantined.extend(self.visit(session, &pending, want, visit)?);
+        Ok(quarantined)
+    }
+
+    fn page(
+        &self,
+        session: &SessionRecord,
+        page: &Page,
+        want: Want,
+    ) -> Result<Found<Vec<MessageRecord>>, ReadError> {
+        let mut found = Found { value: Vec::new(), quarantined: self.quarantine(Some(&session.id))? };
+        let all = self.message_numbers(&session.id)?;
+        let end = match &page.before {
+            Some(before) => all.iter().position(|(_, id)| id == before.as_str()).unwrap_or(0),
+            None => all.len(),
+        };
+        // Messages that are deleted are among them, so a page may take more than one step.
+        let mut end = end;
+        while end > 0 && found.value.len() < page.limit {
+            let begin = end.saturating_sub(page.limit - found.value.len());
+            let mut records = Vec::new();
+            found.quarantined.extend(self.visit(session, &all[begin..end], want, &mut |record| {
+                records.push(record);
+                ControlFlow::Continue(())
+            })?);
+            records.append(&mut found.value);
+            found.value = records;
+            end = begin;
+        }
+        Ok(found)
+    }
+
+    fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
+        let read = self.store.read(|connection| {
+            let Some(n) = number_of(connection, key)? else { return Ok(Ok(None)) };
+            let of_project = |project: Option<&str>| match key {
+                // Filed under another project it is another document.
+                Key::Session(wanted, _) if project != Some(wanted.as_str()) => None,
+                key => Some(key.clone()),
+            };
+            self.stored(connection, n, of_project)
+        })?;
+        Ok(read?)
+    }
+
+    fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError> {
+        self.store.read(|connection| {
+            let Some(session) = number(connection, 0, Kind::Session, id.as_str())? else {
+                return Ok(Vec::new());
+            };
+            let mut keys = Vec::new();
+            let is_there = |n: i64| -> rusqlite::Result<Option<Option<String>>> {
+                if self.at.is_none() {
+                    return connection
+                        .prepare_cached("SELECT project FROM document WHERE n = ?1 AND hash NOTNULL")?
+                        .query_row([n], |row| row.get(0))
+                        .optional();
+                }
+                Ok(self.state(connection, n)?.filter(|state| state.hash.is_some()).map(|state| state.project))
+            };
+            if let Some(project) = is_there(session)? {
+                keys.extend(Kind::Session.key(id.as_str(), None, None, project.as_deref()));
+            }
+            for (message, message_id) in below(connection, session, Kind::Message)? {
+                if is_there(message)?.is_some() {
+                    keys.extend(Kind::Message.key(&message_id, None, Some(id.as_str()), None));
+                }
+                for (part, part_id) in below(connection, message, Kind::Part)? {
+                    if is_there(part)?.is_some() {
+                        keys.extend(Kind::Part.key(&part_id, Some(&message_id), Some(id.as_str()), None));
+                    }
+                }
+            }
+            for kind in Kind::BESIDE {
+                if let Some(n) = number(connection, session, kind, "")?
+                    && is_there(n)?.is_some()
+                {
+                    keys.extend(kind.key("", None, Some(id.as_str()), None));
+                }
+            }
+            Ok(keys)
+        })
+    }
+
+    fn in_progress(&self, id: &SessionId) -> Result<Vec<InProgress>, ReadError> {
+        let Some(moment) = self.at else { return Ok(Vec::new()) };
+        self.store.read(|connection| {
+            let Some(session) = number(connection, 0, Kind::Session, id.as_str())? else {
+                return Ok(Vec::new());
+            };
+            let mut found = Vec::new();
+            let mut numbers = Vec::new();
+            for (n, key) in documents_of(connection, session)? {
+                let Some(state) = self.state(connection, n)? else { continue };
+                let Some(time) = state.in_progress else { continue };
+                let key = match key {
+                    Key::Session(..) => Kind::Session.key(id.as_str(), None, None, state.project.as_deref()),
+                    key => Some(key),
+                };
+                let Some(key) = key else { continue };
+                let place = row_place(&key);
+                // What cannot be read is reported by those who read it.
+                if let Ok(Some(document)) = state.kept(&place)
+                    && !stream::earlier(&key, &document, time).is_whole
+                {
+                    found.push(InProgress { became: Stored { key, document, place }, written: 0 });
+                    numbers.push(n);
+                }
+            }
+            if !found.is_empty() {
+                let written = last_written(connection, session, moment)?;
+                for (found, n) in found.iter_mut().zip(numbers) {
+                    found.written = written.get(&n).copied().unwrap_or(0);
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
+        self.store.check_all(self, now, progress)
+    }
+
+    fn extent(&self) -> Result<Extent, ReadError> {
+        self.store.read(|connection| {
+            let count = |kind: Kind| -> rusqlite::Result<(usize, i64)> {
+                connection.query_row(
+                    "SELECT count(*), coalesce(sum(size), 0) FROM document WHERE kind = ?1 AND hash IS NOT NULL",
+                    [kind.number()],
+                    |row| Ok((row.get(0)?, row.get(1)?)),
+                )
+            };
+            let (messages, parts): (usize, usize) = connection.query_row(
+                "SELECT coalesce(sum(messages), 0), coalesce(sum(parts), 0) FROM session WHERE brief",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
+            let bytes: i64 =
+                connection.query_row("SELECT coalesce(sum(size), 0) FROM document", [], |row| row.get(0))?;
+            let (messages, parts) = (messages + count(Kind::Message)?.0, parts + count(Kind::Part)?.0);
+            Ok(Extent { messages, parts, bytes: bytes.unsigned_abs(), is_damaged: false })
+        })
+    }
+
+    fn figures(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        if self.at.is_some() {
+            return crate::figures::read(self, session, want, visit);
+        }
+        let (figures, quarantined) = self.store.read(|connection| {
+            let figures = match number(connection, 0, Kind::Session, session.id.as_str())? {
+                Some(n) => figures_of_session(connection, n, want)?,
+                None => Vec::new(),
+            };
+            Ok((figures, quarantine(connection, Some(&session.id))?))
+        })?;
+        let _ = figures.into_iter().try_for_each(visit);
+        Ok(quarantined)
+    }
+
+    fn summaries(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
+        if self.at.is_some() {
+            return Ok(vec![None; sessions.len()]);
+        }
+        self.store.read(|connection| derived::summaries(connection, sessions))
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        Some(self.store)
+    }
+
+    fn work(&self) -> Work {
+        Work::Computing
+    }
+}
+
+impl Read for SqliteStore {
+    fn url(&self) -> String {
+        View::now(self).url()
+    }
+
+    fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError> {
+        View::now(self).projects()
+    }
+
+    fn sessions(&self, query: &SessionQuery) -> Result<Found<Vec<SessionRecord>>, ReadError> {
+        View::now(self).sessions(query)
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError> {
+        View::now(self).session(id)
+    }
+
+    fn messages(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        View::now(self).messages(session, want, visit)
+    }
+
+    fn page(
+        &self,
+        session: &SessionRecord,
+        page: &Page,
+        want: Want,
+    ) -> Result<Found<Vec<MessageRecord>>, ReadError> {
+        View::now(self).page(session, page, want)
+    }
+
+    fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
+        View::now(self).document(key)
+    }
+
+    fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError> {
+        View::now(self).session_keys(id)
+    }
+
+    fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
+        View::now(self).check(now, progress)
+    }
+
+    fn extent(&self) -> Result<Extent, ReadError> {
+        View::now(self).extent()
+    }
+
+    fn figures(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
+    ) -> Result<Vec<Quarantined>, ReadError> {
+        View::now(self).figures(session, want, visit)
+    }
+
+    fn summaries(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
+        View::now(self).summaries(sessions)
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        Some(self)
+    }
+
+    fn work(&self) -> Work {
+        Work::Computing
+    }
+}
+
+/// The number of a document, if the store has a place for it.
+pub(super) fn number(
+    connection: &Connection,
+    owner: i64,
+    kind: Kind,
+    id: &str,
+) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT n FROM document WHERE owner = ?1 AND kind = ?2 AND id = ?3")?
+        .query_row((owner, kind.number(), id), |row| row.get(0))
+        .optional()
+}
+
+/// The number of the document with a key.
+pub(super) fn number_of(connection: &Connection, key: &Key) -> rusqlite::Result<Option<i64>> {
+    let root = match key {
+        Key::Project(id) => return number(connection, 0, Kind::Project, id.as_str()),
+        key => key.session(),
+    };
+    let Some(session) = root else { return Ok(None) };
+    let Some(session) = number(connection, 0, Kind::Session, session.as_str())? else { return Ok(None) };
+    match key {
+        Key::Session(..) => Ok(Some(session)),
+        Key::Message(_, message) => number(connection, session, Kind::Message, message.as_str()),
+        Key::Part(_, message, part) => match number(connection, session, Kind::Message, message.as_str())? {
+            Some(message) => number(connection, message, Kind::Part, part.as_str()),
+            None => Ok(None),
+        },
+        key => number(connection, session, Kind::of(key), ""),
+    }
+}
+
+/// A document as it is now, for those who derive something from it or compare with it: a damaged one is none.
+pub(super) fn latest(connection: &Connection, n: i64) -> rusqlite::Result<Option<Document>> {
+    connection
+        .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
+        .query_row([n], |row| codec::document(row, 0))
+        .optional()
+        .map(Option::flatten)
+}
+
+/// Which document has a number, and what it belongs to.
+pub(super) struct Placed {
+    pub(super) key: Key,
+    /// The session, itself if it is one; 0 for a project.
+    pub(super) session: i64,
+    /// The message, itself if it is one.
+    pub(super) message: Option<i64>,
+}
+
+/// Finds out which document has a number.
+pub(super) fn placed(connection: &Connection, n: i64) -> rusqlite::Result<Option<Placed>> {
+    type Named = (i64, i64, String, Option<String>);
+    let row = |n: i64| -> rusqlite::Result<Option<Named>> {
+        connection
+            .prepare_cached("SELECT kind, owner, id, project FROM document WHERE n = ?1")?
+            .query_row([n], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .optional()
+    };
+    let Some((kind, owner, id, project)) = row(n)? else { return Ok(None) };
+    let Some(kind) = Kind::from_number(kind) else { return Ok(None) };
+    let (session, message, key) = match kind {
+        Kind::Project => (0, None, kind.key(&id, None, None, None)),
+        Kind::Session => (n, None, kind.key(&id, None, None, project.as_deref())),
+        Kind::Part => {
+            let Some((_, session, message, _)) = row(owner)? else { return Ok(None) };
+            let Some((_, _, session_id, _)) = row(session)? else { return Ok(None) };
+            (session, Some(owner), kind.key(&id, Some(&message), Some(&session_id), None))
+        }
+        _ => {
+            let Some((_, _, session_id, _)) = row(owner)? else { return Ok(None) };
+            let message = (kind == Kind::Message).then_some(n);
+            (owner, message, kind.key(&id, None, Some(&session_id), None))
+        }
+    };
+    Ok(key.map(|key| Placed { key, session, message }))
+}
+
+/// Everything of a kind that stands below something, in the order of the conversation: numbers and ids. The index has all
+/// of it.
+pub(super) fn below(connection: &Connection, owner: i64, kind: Kind) -> rusqlite::Result<Vec<(i64, String)>> {
+    let mut statement = connection
+        .prepare_cached("SELECT n, id, era FROM document WHERE owner = ?1 AND kind = ?2 ORDER BY id")?;
+    let rows = statement.query_map((owner, kind.number()), |row| {
+        Ok((row.get::<_, i64>(2)?, (row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))
+    })?;
+    let found: Vec<(i64, (i64, String))> = rows.collect::<rusqlite::Result<_>>()?;
+    Ok(in_order(found))
+}
+
+/// Everything that is or was of a session; of session 0 the projects.
+pub(super) fn documents_of(connection: &Connection, session: i64) -> rusqlite::Result<Vec<(i64, Key)>> {
+    let mut found = Vec::new();
+    if session == 0 {
+        for (n, id) in below(connection, 0, Kind::Project)? {
+            found.extend(Kind::Project.key(&id, None, None, None).map(|key| (n, key)));
+        }
+        return Ok(found);
+    }
+    let named: Option<(String, Option<String>)> = connection
+        .prepare_cached("SELECT id, project FROM document WHERE n = ?1")?
+        .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((id, project)) = named else { return Ok(found) };
+    found.extend(Kind::Session.key(&id, None, None, project.as_deref()).map(|key| (session, key)));
+    for (message, message_id) in below(connection, session, Kind::Message)? {
+        found.extend(Kind::Message.key(&message_id, None, Some(&id), None).map(|key| (message, key)));
+        for (part, part_id) in below(connection, message, Kind::Part)? {
+            found.extend(Kind::Part.key(&part_id, Some(&message_id), Some(&id), None).map(|key| (part, key)));
+        }
+    }
+    for kind in Kind::BESIDE {
+        if let Some(n) = number(connection, session, kind, "")? {
+            found.extend(kind.key("", None, Some(&id), None).map(|key| (n, key)));
+        }
+    }
+    Ok(found)
+}
+
+/// The numbers of the documents that a revision wrote, each once. A list that is damaged has none.
+pub(super) fn listed(column: ValueRef<'_>) -> Vec<i64> {
+    let mut numbers: Vec<i64> =
+        column.as_str().ok().and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+/// The last revision up to a moment that wrote each document of a session.
+fn last_written(
+    connection: &Connection,
+    session: i64,
+    (time, number): Moment,
+) -> rusqlite::Result<HashMap<i64, i64>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT n, documents FROM revision WHERE (session = ?1 OR n IN (SELECT revision FROM touched WHERE session = ?1)) \
+         AND (time, n) <= (?2, ?3) ORDER BY time, n",
+    )?;
+    let mut rows = statement.query((session, time, number))?;
+    let mut written = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let revision: i64 = row.get(0)?;
+        written.extend(listed(row.get_ref(1)?).into_iter().map(|n| (n, revision)));
+    }
+    Ok(written)
+}
+
+/// What was found in the order of ids, in the order of the conversation: by era first.
+fn in_order<T>(mut found: Vec<(i64, T)>) -> Vec<T> {
+    // Sessions on both sides of the moment at which ids start over are rare.
+    if !found.is_sorted_by_key(|(era, _)| *era) {
+        found.sort_by_key(|(era, _)| *era);
+    }
+    found.into_iter().map(|(_, found)| found).collect()
+}
+
+/// A document that the index has below something.
+struct Below<'r> {
+    n: i64,
+    id: &'r str,
+    era: i64,
+    /// Whether the index leads to the row of this document. One that is not in order leads to any.
+    is_it: bool,
+}
+
+/// Visits everything of a kind that stands below something in its latest state, in the order of ids.
+fn states_below(
+    connection: &Connection,
+    owner: i64,
+    kind: Kind,
+    mut visit: impl FnMut(&Below<'_>, StateRow),
+) -> rusqlite::Result<()> {
+    // Sorted by era as well, whole documents would go through SQLite's sorter.
+    let sql = format!(
+        "SELECT i.n, i.id, i.era, (x.owner, x.kind, x.id) IS (?1, ?2, i.id), {STATE} \
+         FROM document i LEFT JOIN document x ON x.n = i.n WHERE i.owner = ?1 AND i.kind = ?2 ORDER BY i.id"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query((owner, kind.number()))?;
+    while let Some(row) = rows.next()? {
+        let below =
+            Below { n: row.get(0)?, id: row.get_ref(1)?.as_str()?, era: row.get(2)?, is_it: row.get(3)? };
+        visit(&below, StateRow::read(row, 4, None)?);
+    }
+    Ok(())
+}
+
+/// A home that a session comes from, and when it was found missing there.
+type Origin = (String, Option<Millis>);
+
+/// The homes of a session, or of all, the one to be named first first.
+fn origins(connection: &Connection, session: Option<i64>) -> rusqlite::Result<HashMap<i64, Vec<Origin>>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT o.session, h.url, o.gone FROM origin o JOIN home h ON h.n = o.home \
+         WHERE o.session BETWEEN ?1 AND ?2 ORDER BY o.session, {LEADER_FIRST}"
+    ))?;
+    let mut rows = statement.query((session.unwrap_or(i64::MIN), session.unwrap_or(i64::MAX)))?;
+    let mut origins: HashMap<i64, Vec<Origin>> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        origins.entry(row.get(0)?).or_default().push((row.get(1)?, row.get(2)?));
+    }
+    Ok(origins)
+}
+
+/// The messages of a session in the order of the conversation.
+pub(super) fn messages_below(connection: &Connection, session: i64) -> rusqlite::Result<Vec<(i64, String)>> {
+    let mut found = below(connection, session, Kind::Message)?;
+    if is_by_time(connection, session)? {
+        let mut statement = connection.prepare_cached("SELECT n, made FROM message WHERE session = ?1")?;
+        let made: HashMap<i64, Millis> = statement
+            .query_map([session], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        // Of a message that is gone only its id tells when it was made.
+        let reference = made.values().max().copied().unwrap_or(0);
+        found.sort_by_cached_key(|(n, id)| {
+            let by_id = || MessageId::parse(id).ok()?.moment(reference).map(|moment| moment.millis);
+            (made.get(n).copied().or_else(by_id).unwrap_or(0), id.clone())
+        });
+    }
+    Ok(found)
+}
+
+/// The order of the homes of a session, the one that leads first: see `sync::compare::leader`.
+const LEADER_FIRST: &str =
+    "o.gone IS NOT NULL, o.updated DESC, h.by_time DESC, h.own DESC, o.turn DESC, h.n DESC";
+
+/// Whether the home that leads in a session is one in which OpenCode orders messages by time.
+pub(super) fn is_by_time(connection: &Connection, session: i64) -> rusqlite::Result<bool> {
+    let sql = format!(
+        "SELECT h.by_time FROM origin o JOIN home h ON h.n = o.home WHERE o.session = ?1 ORDER BY {LEADER_FIRST} LIMIT 1"
+    );
+    connection
+        .prepare_cached(&sql)?
+        .query_row([session], |row| row.get(0))
+        .optional()
+        .map(|by_time| by_time.unwrap_or(false))
+}
+
+fn is_converted(connection: &Connection, n: i64) -> rusqlite::Result<bool> {
+    connection.prepare_cached("SELECT converted FROM document WHERE n = ?1")?.query_row([n], |row| row.get(0))
+}
+
+/// What could not be read of a session when it was last looked for; without one, of none that is in the store.
+fn quarantine(connection: &Connection, session: Option<&SessionId>) -> rusqlite::Result<Vec<Quarantined>> {
+    let condition = match session {
+        Some(_) => "session = ?1",
+        None => OF_NO_SESSION,
+    };
+    let sql = format!("SELECT place, reason, session FROM quarantine WHERE {condition}");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map(rusqlite::params_from_iter(session.map(SessionId::as_str)), |row| {
+        let (place, reason, session): (String, String, Option<String>) =
+            (row.get(0)?, row.get(1)?, row.get(2)?);
+        let session = session.and_then(|session| SessionId::parse(&session).ok());
+        Ok(Quarantined { place, reason: Reason::Noted(reason), session })
+    })?;
+    rows.collect()
+}
+
+/// What could not be read because a home is damaged, with the path of the home.
+fn noted_damage(connection: &Connection) -> rusqlite::Result<Vec<(String, Quarantined)>> {
+    // The text that `Reason::Damaged` has; a store keeps reasons as text.
+    let mut statement = connection.prepare_cached(
+        "SELECT h.url, q.place, q.reason, q.session FROM quarantine q JOIN home h ON h.n = q.home \
+         WHERE q.reason LIKE 'the database is damaged there%' ORDER BY h.url, q.place",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let session = row.get::<_, Option<String>>(3)?.and_then(|session| SessionId::parse(&session).ok());
+        let quarantined = Quarantined { place: row.get(1)?, reason: Reason::Noted(row.get(2)?), session };
+        Ok((row.get(0)?, quarantined))
+    })?;
+    rows.collect()
+}
+
+impl SqliteStore {
+    /// What of the homes could not be read when they were last looked at because they are damaged: the path of each home, and
+    /// the places in it.
+    pub fn noted_damage(&self) -> Result<Vec<(String, Quarantined)>, ReadError> {
+        self.read(noted_damage)
+    }
+}
+
+/// The index of documents leads to another document.
+fn misled(place: String) -> Quarantined {
+    let reason = Reason::Damaged("the index leads to another document".to_owned());
+    Quarantined { place, reason, session: None }
+}
