@@ -9,8 +9,8 @@ use annals::model::id::ProjectId;
 use annals::open;
 use annals::query::{Archived, SessionQuery};
 
-use crate::args::{Filters, Global};
 use crate::error::{CliError, Outcome, not_found};
+use crate::options::{Filters, Global};
 use crate::output::{Output, OutputOptions, Painter, error_line, use_color};
 use crate::progress::Progress;
 use crate::text::Clock;

@@ -1,6 +1,5 @@
 //! Errors as sentences: what happened, where, what to do.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
@@ -16,10 +15,8 @@ use annals::search::SearchError;
 use annals::stores::sqlite::{BackupError, ForgetError, OpenStoreError};
 use annals::sync::SyncError;
 
-use crate::context::Context;
-use crate::homes::Homes;
 use crate::output::{Painter, error_line};
-use crate::text::{Clock, count, cut, harmless, one_line, shell_word};
+use crate::text::{Clock, count, cut, harmless, one_line};
 
 /// Why a command could not do what it was asked to.
 #[derive(Debug, Clone)]
@@ -371,27 +368,4 @@ pub(crate) fn damaged<'q>(quarantined: impl IntoIterator<Item = &'q Quarantined>
     let words: Vec<String> =
         counts.iter().map(|(table, n)| count(usize::try_from(*n).unwrap_or(usize::MAX), table)).collect();
     (!words.is_empty()).then(|| format!("up to {}", words.join(" and ")))
-}
-
-/// Says that homes are damaged, in commands that would otherwise not come across the damage: what a store noted when it last
-/// looked at them.
-pub(crate) fn report_damage(context: &Context, homes: &Homes) -> Result<Outcome, CliError> {
-    let Some(store) = homes.store() else { return Ok(Outcome::Done) };
-    let mut by_home: BTreeMap<String, Vec<Quarantined>> = BTreeMap::new();
-    for (home, problem) in store.annals.noted_damage()? {
-        by_home.entry(home).or_default().push(problem);
-    }
-    for (home, problems) in &by_home {
-        let lost = damaged(problems).unwrap_or_else(|| count(problems.len(), "document"));
-        context.warn(&format!("{home} is damaged: {lost} could not be read, and numbers are too low"));
-        tell_rescue(context, home);
-    }
-    Ok(if by_home.is_empty() { Outcome::Done } else { Outcome::WithProblems })
-}
-
-/// Says how to save what can be read of a damaged home.
-pub(crate) fn tell_rescue(context: &Context, home: &str) {
-    let hint = context.stderr_paint().id("hint:");
-    context.note(&format!("{hint} `annals check` says where; this saves what can be read:"));
-    context.note(&format!("  annals copy --from {} --to NEW.db", shell_word(home)));
 }

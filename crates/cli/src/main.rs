@@ -9,12 +9,14 @@ mod args;
 mod commands;
 mod confirm;
 mod context;
+mod damage;
 mod difference;
 mod error;
 mod homes;
 mod kept;
 mod moment;
 mod operate;
+mod options;
 mod output;
 mod progress;
 mod prose;
@@ -28,7 +30,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::args::{Cli, Command};
 use crate::context::Context;
@@ -125,7 +127,7 @@ fn carry_out(context: &Context, cli: Cli) -> CommandResult {
         Some(Command::Prune(args)) => commands::prune::run(context, &args),
         Some(Command::Forget(args)) => commands::forget::run(context, &args),
         Some(Command::Demo(args)) => commands::demo::run(context, &args),
-        Some(Command::Completions(args)) => commands::completions::run(context, &args),
-        Some(Command::Man(args)) => commands::man::run(context, &args),
+        Some(Command::Completions(args)) => commands::completions::run(context, &args, &mut Cli::command()),
+        Some(Command::Man(args)) => commands::man::run(context, &args, Cli::command()),
     }
 }

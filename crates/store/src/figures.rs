@@ -1,14 +1,11 @@
 //! What a message amounts to: who, when, for how much, with which tools. Counting needs no more than this, and a home that
 //! has it at hand need not read the documents.
 
-use std::ops::ControlFlow;
-
 use annals_core::Usage;
 use annals_core::id::Millis;
-use annals_core::lens::{AssistantMessage, Message, Part};
+use annals_core::lens::{AssistantMessage, Message, ToolPart, ToolStatus};
 
-use crate::home::{Quarantined, Read, ReadError, SessionRecord, Want};
-use crate::summary::SessionState;
+use crate::record::Quarantined;
 
 /// A message in numbers.
 #[derive(Debug, Clone)]
@@ -39,6 +36,40 @@ pub struct Figures {
     pub quarantined: Vec<Quarantined>,
 }
 
+/// How a session's last answer stands, as far as its message documents tell. They do not tell whether an agent is running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionState {
+    /// Nothing was asked yet.
+    Empty,
+    /// It ended, and so did the turn.
+    Done,
+    /// It ended with an error.
+    Failed,
+    /// It has not ended, or ended with tool calls that nothing came after: an agent is at work, was cut short, or stopped
+    /// because the user refused a call.
+    Open,
+}
+
+impl SessionState {
+    pub(crate) fn number(self) -> i64 {
+        match self {
+            SessionState::Empty => 0,
+            SessionState::Done => 1,
+            SessionState::Failed => 2,
+            SessionState::Open => 3,
+        }
+    }
+
+    pub(crate) fn from_number(number: i64) -> SessionState {
+        match number {
+            1 => SessionState::Done,
+            2 => SessionState::Failed,
+            3 => SessionState::Open,
+            _ => SessionState::Empty,
+        }
+    }
+}
+
 /// Who speaks in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -59,6 +90,22 @@ pub struct Call {
     pub failed: bool,
     /// How long it took, in milliseconds, if it ended.
     pub duration: Option<u32>,
+}
+
+impl Call {
+    /// What a part tells of its call. None where it does not say of which tool.
+    pub(crate) fn of(part: &ToolPart<'_>) -> Option<Call> {
+        let tool = part.tool.as_ref().filter(|tool| !tool.is_empty())?.to_string();
+        let state = part.state.as_ref();
+        let time = state.and_then(|state| state.time.as_ref());
+        let ends = time.and_then(|time| time.start.zip(time.end));
+        Some(Call {
+            tool,
+            failed: state.and_then(|state| state.status()) == Some(ToolStatus::Error),
+            duration: ends
+                .map(|(start, end)| u32::try_from(end.saturating_sub(start).max(0)).unwrap_or(u32::MAX)),
+        })
+    }
 }
 
 impl Role {
@@ -138,25 +185,4 @@ pub(crate) fn is_paused(answer: &AssistantMessage<'_>) -> bool {
     answer.error.is_none()
         && answer.structured.is_none()
         && answer.finish.as_ref().is_some_and(|finish| *finish == "tool-calls")
-}
-
-/// The figures of a session's messages, from the documents.
-pub(crate) fn read(
-    home: &(impl Read + ?Sized),
-    session: &SessionRecord,
-    want: Want,
-    visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
-) -> Result<Vec<Quarantined>, ReadError> {
-    home.messages(session, want, &mut |message| {
-        let mut figures = Figures::of(&message.stored.document.lens(), message.made);
-        figures.n_parts = message.n_parts;
-        figures.converted = message.converted;
-        figures.quarantined = message.quarantined;
-        for part in &message.parts {
-            if let Part::Tool(part) = part.document.lens::<Part<'_>>() {
-                figures.calls.extend(Call::of(&part));
-            }
-        }
-        visit(figures)
-    })
 }

@@ -1,19 +1,23 @@
 //! Homes: the places where sessions live, and what can be asked of any of them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use annals_core::id::{MessageId, Millis, ProjectId, SessionId};
-use annals_core::json::JsonError;
+use annals_core::id::{Millis, SessionId};
+use annals_core::lens::Part;
 use annals_core::{Document, Key, Stored, Transaction};
 
-use crate::check::Problem;
-use crate::figures::{self, Figures};
-use crate::history::History;
+use crate::figures::{Call, Figures};
 pub use crate::parallel::Work;
+use crate::problem::Problem;
 use crate::project::IdentityRule;
 use crate::query::SessionQuery;
+pub(crate) use crate::record::row_place;
+pub use crate::record::{
+    DamagedRows, Extent, Found, InProgress, MessageRecord, Page, Quarantined, ReadError, Reason,
+    SessionRecord, Want,
+};
 use crate::summary::SessionSummary;
 
 pub mod pieces;
@@ -76,7 +80,7 @@ pub trait Read: Send + Sync {
         want: Want,
         visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
     ) -> Result<Vec<Quarantined>, ReadError> {
-        figures::read(self, session, want, visit)
+        read_figures(self, session, want, visit)
     }
 
     /// A page of the messages of a session, in order. A home that can goes straight to it.
@@ -125,26 +129,109 @@ pub trait Read: Send + Sync {
     }
 }
 
-/// Which messages of a session are wanted: the last so many, or the last so many before one of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
-    /// None for the end of the session. Before a message that is not there is nothing.
-    pub before: Option<MessageId>,
-    /// How many messages at most.
-    pub limit: usize,
+/// The figures of a session's messages, from the documents.
+pub(crate) fn read_figures(
+    home: &(impl Read + ?Sized),
+    session: &SessionRecord,
+    want: Want,
+    visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
+) -> Result<Vec<Quarantined>, ReadError> {
+    home.messages(session, want, &mut |message| {
+        let mut figures = Figures::of(&message.stored.document.lens(), message.made);
+        figures.n_parts = message.n_parts;
+        figures.converted = message.converted;
+        figures.quarantined = message.quarantined;
+        for part in &message.parts {
+            if let Part::Tool(part) = part.document.lens::<Part<'_>>() {
+                figures.calls.extend(Call::of(&part));
+            }
+        }
+        visit(figures)
+    })
 }
 
-/// How much a home holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Extent {
-    /// Messages.
-    pub messages: usize,
-    /// Parts.
-    pub parts: usize,
-    /// Bytes of all documents.
-    pub bytes: u64,
-    /// Whether the home is damaged, so that messages and parts are only those that can still be counted.
-    pub is_damaged: bool,
+/// What a home that keeps history can do.
+///
+/// Revisions are ordered by time, and by number within a millisecond. Their numbers grow with every commit; only what was
+/// learnt later about earlier times has a high number and an early time.
+pub trait History: Send + Sync {
+    /// Revisions, the latest first.
+    fn log(&self, query: &LogQuery) -> Result<Vec<Revision>, ReadError>;
+
+    /// One revision by its number.
+    fn revision(&self, number: i64) -> Result<Option<Revision>, ReadError>;
+
+    /// What a revision changed.
+    fn changes(&self, revision: i64) -> Result<Vec<Changed>, ReadError>;
+
+    /// The home as it was. None for a number that no revision has. Documents that were in progress then are without what came
+    /// later; [`Read::in_progress`] names them.
+    fn at(&self, at: At) -> Result<Option<Box<dyn Read + '_>>, ReadError>;
+}
+
+/// A committed transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revision {
+    /// Its number.
+    pub number: i64,
+    /// When.
+    pub time: Millis,
+    /// Why.
+    pub reason: String,
+    /// The home that sync found the changes in; none for what was committed here.
+    pub home: Option<String>,
+    /// What it touched.
+    pub touched: Vec<Touched>,
+}
+
+/// What a revision did to a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touched {
+    /// Which session; none for project records.
+    pub session: Option<SessionId>,
+    /// Documents written.
+    pub written: usize,
+    /// Documents deleted.
+    pub deleted: usize,
+}
+
+/// Which revisions are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct LogQuery {
+    /// That touched this session.
+    pub session: Option<SessionId>,
+    /// At this time or later.
+    pub since: Option<Millis>,
+    /// Before this time.
+    pub until: Option<Millis>,
+    /// With a greater number than this.
+    pub after: Option<i64>,
+    /// Committed here, not found by sync.
+    pub own: bool,
+    /// No more than this.
+    pub limit: Option<usize>,
+}
+
+/// A moment in the history of a home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// When this revision had been made.
+    Revision(i64),
+    /// At this time.
+    Time(Millis),
+}
+
+/// What happened to a document.
+#[derive(Debug, Clone)]
+pub struct Changed {
+    /// Which document.
+    pub key: Key,
+    /// What it was; none if it did not exist.
+    pub before: Option<Document>,
+    /// What it became; none if it was deleted.
+    pub after: Option<Document>,
+    /// Whether what it was is not kept: it was in progress, or a state was pruned since.
+    pub is_step: bool,
 }
 
 /// A home that can be changed.
@@ -195,259 +282,6 @@ pub struct Completion {
     pub key: Key,
     /// Paths of the members.
     pub fields: Vec<String>,
-}
-
-/// What could be read, and what could not.
-#[derive(Debug, Default)]
-pub struct Found<T> {
-    /// What could be read.
-    pub value: T,
-    /// What could not.
-    pub quarantined: Vec<Quarantined>,
-}
-
-/// A session as a home holds it.
-#[derive(Debug, Clone)]
-pub struct SessionRecord {
-    /// Its id, from where it is stored.
-    pub id: SessionId,
-    /// The project that owns it, from where it is stored: after an import the document may say otherwise.
-    pub project: ProjectId,
-    /// Its document.
-    pub stored: Stored,
-    /// The homes that hold it, the one it was read from first.
-    pub origins: Vec<String>,
-    /// When it was found to be in none of the homes it came from any more.
-    pub gone: Option<Millis>,
-}
-
-impl SessionRecord {
-    /// When the session was made.
-    pub fn created(&self) -> Option<Millis> {
-        let session = self.stored.document.lens::<annals_core::lens::Session<'_>>();
-        session.time.and_then(|time| time.created)
-    }
-}
-
-/// How much of each message is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Want {
-    /// The message documents, and how many parts each has.
-    PartCounts,
-    /// The message documents, how many parts each has, and those parts that are tool calls. Others may be there as well;
-    /// a home that can tell without reading them leaves them out.
-    ToolCalls,
-    /// The message documents and all parts.
-    Parts,
-}
-
-/// A message with its parts.
-#[derive(Debug, Clone)]
-pub struct MessageRecord {
-    /// Its document.
-    pub stored: Stored,
-    /// When it was made.
-    pub made: Millis,
-    /// Its parts in order, as far as they were wanted.
-    pub parts: Vec<Stored>,
-    /// How many parts there are, readable or not.
-    pub n_parts: usize,
-    /// Parts that could not be read.
-    pub quarantined: Vec<Quarantined>,
-    /// Whether it comes from OpenCode's second transcript store, in the shape of the first. `opencode export` and
-    /// `opencode stats` do not see such messages.
-    pub converted: bool,
-}
-
-/// A document that was in progress at a moment of the past.
-#[derive(Debug, Clone)]
-pub struct InProgress {
-    /// The document when it was finished.
-    pub became: Stored,
-    /// The last revision up to that moment that wrote it.
-    pub written: i64,
-}
-
-/// A document that could not be read, with its place and the reason.
-#[derive(Debug, Clone)]
-pub struct Quarantined {
-    /// Path inside the home.
-    pub place: String,
-    /// Why.
-    pub reason: Reason,
-    /// The session it belongs to, where that is known.
-    pub session: Option<SessionId>,
-}
-
-impl Quarantined {
-    /// The same, known to belong to a session.
-    pub(crate) fn of(self, session: &SessionId) -> Quarantined {
-        self.of_session(Some(session))
-    }
-
-    /// The damaged rows that it stands for, if it is not a single document.
-    pub fn damaged_rows(&self) -> Option<DamagedRows> {
-        DamagedRows::parse(&self.place)
-    }
-
-    pub(crate) fn of_session(self, session: Option<&SessionId>) -> Quarantined {
-        Quarantined { session: session.cloned(), ..self }
-    }
-}
-
-/// Rows of a table that cannot be read because the database is damaged there. What they held is not known, nor whether each
-/// of the numbers was in use.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DamagedRows {
-    /// Which table.
-    pub table: String,
-    /// The number of the first row.
-    pub first: i64,
-    /// The number of the last row.
-    pub last: i64,
-}
-
-impl std::fmt::Display for DamagedRows {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let DamagedRows { table, first, last } = self;
-        match first == last {
-            true => write!(f, "{table}, row {first}"),
-            false => write!(f, "{table}, rows {first} to {last}"),
-        }
-    }
-}
-
-impl DamagedRows {
-    /// The rows that a place names. A store keeps places as text.
-    fn parse(place: &str) -> Option<DamagedRows> {
-        let (table, rows) = place.split_once(", row")?;
-        let (first, last) = match rows.strip_prefix("s ") {
-            Some(range) => range.split_once(" to ")?,
-            None => (rows.trim_start(), rows.trim_start()),
-        };
-        Some(DamagedRows { table: table.to_owned(), first: first.parse().ok()?, last: last.parse().ok()? })
-    }
-
-    /// How many rows of each table are damaged at most, each counted once.
-    pub fn count<'q>(quarantined: impl IntoIterator<Item = &'q Quarantined>) -> BTreeMap<String, u64> {
-        let mut rows: Vec<DamagedRows> =
-            quarantined.into_iter().filter_map(Quarantined::damaged_rows).collect();
-        rows.sort();
-        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        let mut seen: Option<(String, i64)> = None;
-        for DamagedRows { table, first, last } in rows {
-            let first = match &seen {
-                Some((of, until)) if *of == table => first.max(until.saturating_add(1)),
-                _ => first,
-            };
-            if first <= last {
-                *counts.entry(table.clone()).or_default() += last.abs_diff(first) + 1;
-                seen = Some((table, last));
-            }
-        }
-        counts
-    }
-}
-
-impl std::fmt::Display for Quarantined {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.place)?;
-        match &self.reason {
-            // A place in the document continues the path, as compilers write it.
-            reason @ (Reason::Json(_) | Reason::Noted(_))
-                if reason.to_string().starts_with(|c: char| c.is_ascii_digit()) =>
-            {
-                write!(f, ":{reason}")
-            }
-            reason => write!(f, ": {reason}"),
-        }?;
-        match &self.session {
-            Some(session) => write!(f, " (session {session})"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// The place of a document in a database, for people: its table and its id.
-pub(crate) fn row_place(key: &Key) -> String {
-    match key {
-        Key::Project(id) => format!("project[{id}]"),
-        Key::Session(_, id) => format!("session[{id}]"),
-        Key::Message(_, id) => format!("message[{id}]"),
-        Key::Part(_, _, id) => format!("part[{id}]"),
-        Key::Todo(id) => format!("todo[{id}]"),
-        Key::Diff(id) => format!("session_diff[{id}]"),
-        Key::Share(id) | Key::LegacyShare(id) => format!("session_share[{id}]"),
-    }
-}
-
-/// Why a document could not be read.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum Reason {
-    /// Its text is not JSON.
-    #[error("{0}")]
-    Json(JsonError),
-    /// It is JSON, but not what stands there.
-    #[error("expected {wanted}, found {found}")]
-    WrongKind {
-        /// What should stand there.
-        wanted: &'static str,
-        /// What stands there.
-        found: &'static str,
-    },
-    /// Something else than a file has its name.
-    #[error("{0}, not a file")]
-    NotAFile(&'static str),
-    /// It is a link that leads out of the home.
-    #[error("a link that leads out of the home is not followed")]
-    LeavesHome,
-    /// Its name is no id.
-    #[error("{0}")]
-    BadName(annals_core::id::IdError),
-    /// The operating system refused.
-    #[error("{0}")]
-    Refused(String),
-    /// The database is damaged where it is.
-    #[error("the database is damaged there ({0})")]
-    Damaged(String),
-    /// A column holds something that cannot be used.
-    #[error("{0}")]
-    Column(String),
-    /// As it was noted when it was last tried.
-    #[error("{0}")]
-    Noted(String),
-}
-
-/// A home could not be read at all.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadError {
-    /// The operating system refused something a home cannot do without.
-    #[error("cannot read {path}: {source}")]
-    Io {
-        /// What was to be read.
-        path: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// SQLite refused something a home cannot do without.
-    #[error("cannot read {path}: {what}")]
-    Database {
-        /// The database.
-        path: String,
-        /// What SQLite said.
-        what: String,
-    },
-    /// What was asked for is unreadable.
-    #[error("{0}")]
-    Unreadable(Quarantined),
-}
-
-impl From<Quarantined> for ReadError {
-    fn from(quarantined: Quarantined) -> ReadError {
-        ReadError::Unreadable(quarantined)
-    }
 }
 
 /// Why a commit was not made. Unless the variant says otherwise nothing has changed.
@@ -567,32 +401,5 @@ impl std::fmt::Display for ConflictKind {
             ConflictKind::Gone => "was deleted by someone else since it was read",
             ConflictKind::Taken => "has the id of a document of another session",
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn damaged_rows_are_counted_once() {
-        let places = [
-            "part, rows 541 to 819",
-            "part, rows 541 to 820",
-            "part, row 822",
-            "message, rows 200 to 368",
-            "message[msg_1]",
-            "storage/message/ses_1/msg, rowing.json",
-        ];
-        let quarantined = places.map(|place| Quarantined {
-            place: place.to_owned(),
-            reason: Reason::Damaged("x".to_owned()),
-            session: None,
-        });
-        let counts = DamagedRows::count(&quarantined);
-        assert_eq!(counts, BTreeMap::from([("message".to_owned(), 169), ("part".to_owned(), 281)]));
-        for place in &places[..4] {
-            assert_eq!(DamagedRows::parse(place).unwrap().to_string(), *place);
-        }
     }
 }

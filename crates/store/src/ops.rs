@@ -5,6 +5,7 @@
 //! [`Workspace`](crate::workspace::Workspace) for which homes an operation goes to.
 
 mod edit;
+mod intent;
 mod places;
 pub(crate) mod plan;
 mod recover;
@@ -15,12 +16,14 @@ mod undo;
 mod write;
 
 use annals_core::id::{Millis, SessionId};
+use annals_core::json::edit::EditError;
 
 use crate::home::{CommitError, ReadError};
 use crate::open::OpenError;
 use crate::sync::SyncError;
-pub use edit::{SessionEdit, edit};
+pub use edit::edit;
 pub use places::{Place, Places};
+pub use plan::SessionEdit;
 pub use recover::{Recovered, recover};
 pub use remove::{RemovalPlan, plan_removal, remove};
 pub use restore::{Restored, restore};
@@ -209,8 +212,8 @@ pub enum OperationError {
     #[error("session {0} was deleted meanwhile")]
     Gone(SessionId),
     /// An edit does not fit the document.
-    #[error("{0}")]
-    Edit(String),
+    #[error(transparent)]
+    Edit(#[from] EditError),
     /// There is no such operation.
     #[error("there is no operation {0}")]
     NoOperation(i64),

@@ -3,7 +3,7 @@
 use annals_core::id::{Millis, ProjectId};
 use annals_core::lens::Session;
 
-use crate::home::SessionRecord;
+use crate::record::SessionRecord;
 
 /// A filter over session documents; the default admits all.
 #[derive(Debug, Clone, Default)]

@@ -1,15 +1,12 @@
 //! What a session amounts to: counts, cost, models.
 
-use std::ops::ControlFlow;
-
 use annals_core::Usage;
 use annals_core::id::{Millis, ProjectId, SessionId};
 use annals_core::lens::Session;
-use rayon::prelude::*;
 
+pub use crate::figures::SessionState;
 use crate::figures::{Figures, Role};
-use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord, Want};
-use crate::parallel;
+use crate::record::SessionRecord;
 
 /// A session in numbers.
 #[derive(Debug, Clone)]
@@ -48,76 +45,6 @@ pub struct SessionSummary {
     pub origins: Vec<String>,
     /// When it was found to be in none of the homes it came from any more.
     pub gone: Option<Millis>,
-}
-
-/// How a session's last answer stands, as far as its message documents tell. They do not tell whether an agent is running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionState {
-    /// Nothing was asked yet.
-    Empty,
-    /// It ended, and so did the turn.
-    Done,
-    /// It ended with an error.
-    Failed,
-    /// It has not ended, or ended with tool calls that nothing came after: an agent is at work, was cut short, or stopped
-    /// because the user refused a call.
-    Open,
-}
-
-/// Summarises sessions, several at a time. `progress` is called with each one that is done.
-pub fn summarize(
-    home: &dyn Read,
-    records: &[SessionRecord],
-    progress: &(dyn Fn() + Sync),
-) -> Result<Found<Vec<SessionSummary>>, ReadError> {
-    let known = home.summaries(&records.iter().collect::<Vec<_>>())?;
-    let unknown: Vec<&SessionRecord> =
-        records.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(record, _)| record).collect();
-    let mut found: Found<Vec<SessionSummary>> = Found::default();
-    let mut added_up = Vec::new();
-    if !unknown.is_empty() {
-        let summarize = |record: &SessionRecord| {
-            let summary = read(home, record, Want::PartCounts, &mut |_| {});
-            progress();
-            summary
-        };
-        let read: Result<Vec<_>, ReadError> =
-            parallel::run_as(home.work(), || unknown.into_par_iter().map(summarize).collect());
-        added_up = read?;
-    }
-    let mut added_up = added_up.into_iter();
-    for known in known {
-        let summary = known.or_else(|| {
-            let (summary, mut quarantined) = added_up.next()?;
-            found.quarantined.append(&mut quarantined);
-            Some(summary)
-        });
-        found.value.extend(summary);
-    }
-    Ok(found)
-}
-
-/// Adds up what the messages of a session amount to.
-pub(crate) fn read(
-    home: &(impl Read + ?Sized),
-    record: &SessionRecord,
-    want: Want,
-    visit: &mut dyn FnMut(Figures),
-) -> Result<(SessionSummary, Vec<Quarantined>), ReadError> {
-    let mut summary = SessionSummary::of_document(record);
-    let mut quarantined = Vec::new();
-    let unvisited = home.figures(record, want, &mut |mut figures| {
-        quarantined.append(&mut figures.quarantined);
-        summary.add(&figures);
-        visit(figures);
-        ControlFlow::Continue(())
-    })?;
-    quarantined.extend(unvisited);
-    // A session that says itself what it took knows of messages that are gone, and of calls that left no message.
-    if let Some(usage) = Usage::of_session(&record.stored.document.lens()) {
-        summary.usage = usage;
-    }
-    Ok((summary, quarantined))
 }
 
 impl SessionSummary {
@@ -164,26 +91,6 @@ impl SessionSummary {
         if self.directory.is_none() {
             // Sessions from before 0.6 do not say where they were opened, but their answers do.
             self.directory.clone_from(&figures.cwd);
-        }
-    }
-}
-
-impl SessionState {
-    pub(crate) fn number(self) -> i64 {
-        match self {
-            SessionState::Empty => 0,
-            SessionState::Done => 1,
-            SessionState::Failed => 2,
-            SessionState::Open => 3,
-        }
-    }
-
-    pub(crate) fn from_number(number: i64) -> SessionState {
-        match number {
-            1 => SessionState::Done,
-            2 => SessionState::Failed,
-            3 => SessionState::Open,
-            _ => SessionState::Empty,
         }
     }
 }

@@ -6,6 +6,8 @@
 mod client;
 #[path = "runner/documents.rs"]
 mod documents;
+#[path = "runner/house.rs"]
+mod house;
 #[path = "runner/model.rs"]
 mod model;
 #[cfg(target_os = "linux")]

@@ -1,7 +1,5 @@
 //! `annals completions`
 
-use clap::CommandFactory;
-
 use crate::context::Context;
 use crate::error::{CommandResult, Outcome};
 
@@ -18,9 +16,9 @@ pub(crate) struct CompletionsArgs {
     shell: clap_complete::Shell,
 }
 
-pub(crate) fn run(context: &Context, args: &CompletionsArgs) -> CommandResult {
+pub(crate) fn run(context: &Context, args: &CompletionsArgs, command: &mut clap::Command) -> CommandResult {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::args::Cli::command(), "annals", &mut script);
+    clap_complete::generate(args.shell, command, "annals", &mut script);
     let mut output = context.plain_output();
     std::io::Write::write_all(&mut output, &script)?;
     output.finish()?;

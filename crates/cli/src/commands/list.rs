@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use annals::home::SessionRecord;
 use annals::model::json::Node;
 use annals::query::SessionQuery;
-use annals::summary::{SessionState, SessionSummary, summarize};
+use annals::summarize::summarize;
+use annals::summary::{SessionState, SessionSummary};
 use annals::sync::Stage;
 
-use crate::args::{Filters, SortBy};
 use crate::context::Context;
-use crate::error::{CommandResult, report_damage, report_quarantine};
+use crate::damage::report_damage;
+use crate::error::{CommandResult, report_quarantine};
+use crate::options::{Filters, SortBy};
 use crate::output::Output;
 use crate::short_id::ShortIds;
 use crate::text::{count, cut, dollars, fit, fit_right, one_line, short_number, width};

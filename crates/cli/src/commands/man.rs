@@ -1,7 +1,5 @@
 //! `annals man`
 
-use clap::CommandFactory;
-
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
 
@@ -17,8 +15,7 @@ pub(crate) struct ManArgs {
     out: Option<std::path::PathBuf>,
 }
 
-pub(crate) fn run(context: &Context, args: &ManArgs) -> CommandResult {
-    let command = crate::args::Cli::command();
+pub(crate) fn run(context: &Context, args: &ManArgs, command: clap::Command) -> CommandResult {
     match &args.out {
         Some(directory) => {
             std::fs::create_dir_all(directory)

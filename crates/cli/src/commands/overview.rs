@@ -13,7 +13,8 @@ use annals::sync::Stage;
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::error::{CliError, CommandResult, Outcome, report_damage, report_quarantine, tell_rescue};
+use crate::damage::{report_damage, tell_rescue};
+use crate::error::{CliError, CommandResult, Outcome, report_quarantine};
 use crate::homes::{Freshness, Homes, Store};
 use crate::output::Output;
 use crate::short_id::ShortIds;

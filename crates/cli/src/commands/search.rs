@@ -8,10 +8,10 @@ use annals::stores::sqlite::SqliteStore;
 use annals::sync::Stage;
 use serde::Serialize;
 
-use crate::args::Filters;
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
 use crate::homes::Freshness;
+use crate::options::Filters;
 use crate::output::{Output, Painter};
 use crate::short_id::ShortIds;
 use crate::text::{count, cut, grouped, harmless, one_line, width, wrap};

@@ -9,9 +9,9 @@ use annals::sync::Stage;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::args::Filters;
 use crate::context::Context;
 use crate::error::{CommandResult, report_quarantine};
+use crate::options::Filters;
 use crate::output::Output;
 use crate::text::{
     count, cut, dollars, duration, fit, fit_right, grouped, one_line, short_number, width, wrap,

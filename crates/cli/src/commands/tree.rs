@@ -4,14 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use annals::home::Read;
 use annals::query::SessionQuery;
-use annals::summary::{SessionState, SessionSummary, summarize};
+use annals::summarize::summarize;
+use annals::summary::{SessionState, SessionSummary};
 use annals::sync::Stage;
 use serde::Serialize;
 
-use crate::args::Filters;
 use crate::commands::list::answered_by;
 use crate::context::Context;
 use crate::error::{CommandResult, report_quarantine};
+use crate::options::Filters;
 use crate::output::Output;
 use crate::short_id::ShortIds;
 use crate::text::{cut, dollars, one_line, width};

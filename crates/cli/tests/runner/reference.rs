@@ -58,7 +58,7 @@ fn completions_and_manual_pages_can_be_made() {
 #[test]
 fn every_kind_of_problem_is_documented() {
     let root = annals_testkit::workspace();
-    let source = std::fs::read_to_string(root.join("crates/store/src/check.rs")).unwrap();
+    let source = std::fs::read_to_string(root.join("crates/store/src/problem.rs")).unwrap();
     let names = source.split("pub fn name(self)").nth(1).unwrap().split("pub fn repair").next().unwrap();
     let names: Vec<&str> = names.split('"').skip(1).step_by(2).collect();
     assert!(names.len() > 18, "{names:?}");

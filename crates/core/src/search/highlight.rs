@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use super::query::Match;
+use super::query::{Match, Query};
 use super::token::{Token, Tokens};
 
 /// The words to point out in a text that was found: see [`Query::highlights`](super::Query::highlights).
@@ -33,6 +33,23 @@ pub(super) struct Hit {
     pub(super) from: usize,
     /// Where it ends.
     pub(super) to: usize,
+}
+
+impl Query {
+    /// What to point out in a text that was found: all that is searched for and not excluded.
+    pub fn highlights(&self) -> HighlightTerms {
+        let mut matches = Vec::new();
+        self.collect(&mut matches);
+        HighlightTerms::new(&matches)
+    }
+
+    fn collect(&self, matches: &mut Vec<Match>) {
+        match self {
+            Query::All(items) | Query::Any(items) => items.iter().for_each(|item| item.collect(matches)),
+            Query::Words(words) => matches.extend(words.matches()),
+            Query::Not(_) | Query::Filter(_) => {}
+        }
+    }
 }
 
 impl HighlightTerms {

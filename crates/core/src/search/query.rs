@@ -23,7 +23,6 @@ use std::fmt;
 pub use error::{QueryError, QueryErrorKind};
 pub use parse::parse;
 
-use super::highlight::HighlightTerms;
 use super::token::{self, Tokens};
 
 /// What a text must have to be found.
@@ -43,23 +42,6 @@ pub enum Query {
     Words(Words),
     /// A property that is no text.
     Filter(Filter),
-}
-
-impl Query {
-    /// What to point out in a text that was found: all that is searched for and not excluded.
-    pub fn highlights(&self) -> HighlightTerms {
-        let mut matches = Vec::new();
-        self.collect(&mut matches);
-        HighlightTerms::new(&matches)
-    }
-
-    fn collect(&self, matches: &mut Vec<Match>) {
-        match self {
-            Query::All(items) | Query::Any(items) => items.iter().for_each(|item| item.collect(matches)),
-            Query::Words(words) => matches.extend(words.matches()),
-            Query::Not(_) | Query::Filter(_) => {}
-        }
-    }
 }
 
 /// A word, a phrase, or the beginning of either, as it was typed.

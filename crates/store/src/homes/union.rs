@@ -9,10 +9,10 @@ use annals_core::lens::Session;
 use annals_core::{Key, Stored};
 
 use crate::check::Problem;
-use crate::figures::{self, Figures};
+use crate::figures::Figures;
 use crate::history::History;
 use crate::home::{
-    Extent, Found, MessageRecord, Page, Quarantined, Read, ReadError, SessionRecord, Want, Work,
+    Extent, Found, MessageRecord, Page, Quarantined, Read, ReadError, SessionRecord, Want, Work, read_figures,
 };
 use crate::query::SessionQuery;
 use crate::summary::SessionSummary;
@@ -171,7 +171,7 @@ impl Read for UnionHome<'_> {
     ) -> Result<Vec<Quarantined>, ReadError> {
         match self.home_of(session) {
             Some(home) => home.figures(session, want, visit),
-            None => figures::read(self, session, want, visit),
+            None => read_figures(self, session, want, visit),
         }
     }
 

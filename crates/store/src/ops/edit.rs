@@ -1,11 +1,10 @@
 //! Edits of session documents: `rename`, `archive`.
 
-use annals_core::id::{Millis, SessionId};
-use annals_core::{Document, Transaction};
-use serde::{Deserialize, Serialize};
+use annals_core::Transaction;
+use annals_core::id::SessionId;
 
 use super::places::Places;
-use super::plan::{Intent, Plan, Sessions};
+use super::plan::{Intent, Plan, SessionEdit, Sessions};
 use super::running::{Extent, Running};
 use super::{OperationError, Report, Request};
 use crate::home::{CommitError, SessionRecord, Write};
@@ -13,27 +12,6 @@ use crate::workspace::Workspace;
 
 /// How often an edit is made again because the document was changed meanwhile.
 const MAX_TRIES: usize = 10;
-
-/// What becomes of a session document. The names are part of the stored bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SessionEdit {
-    /// It gets this title.
-    Title(String),
-    /// It is marked as archived at this time, or not at all.
-    Archived(Option<Millis>),
-}
-
-impl SessionEdit {
-    pub(super) fn apply(&self, document: &Document) -> Result<Document, OperationError> {
-        let edited = match self {
-            SessionEdit::Title(title) => document.with(&["title"], title.as_str()),
-            SessionEdit::Archived(Some(time)) => document.with(&["time", "archived"], time),
-            SessionEdit::Archived(None) => document.without(&["time", "archived"]),
-        };
-        edited.map_err(|error| OperationError::Edit(error.to_string()))
-    }
-}
 
 /// Changes session documents in every own home that holds them, and in the store. If somebody else changes a document at the same time,
 /// their version is read and edited instead: an edit of one field is right on top of any other.

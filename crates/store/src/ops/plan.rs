@@ -1,18 +1,10 @@
 //! What an operation is going to do. It is recorded before anything is changed, so that one that was cut short can be completed or taken
 //! back.
 
-use annals_core::Transaction;
-use annals_core::id::{IdError, SessionId};
-use annals_core::json::same_value;
+use annals_core::Document;
+use annals_core::id::{IdError, Millis, SessionId};
+use annals_core::json::edit::EditError;
 use serde::{Deserialize, Serialize};
-
-use super::{OperationError, SessionEdit};
-use crate::home::{CommitError, Read};
-use crate::stores::sqlite::SqliteStore;
-use crate::stores::sqlite::operations::NotedChange;
-
-/// How often an edit is made again because the document was changed meanwhile.
-const MAX_TRIES: usize = 10;
 
 /// What an operation is going to do. The names are part of the stored bytes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -55,97 +47,22 @@ impl TryFrom<Vec<String>> for Sessions {
     }
 }
 
-/// Records an operation if it is not recorded yet, and gives its number.
-pub(super) type Begin<'b> = &'b mut dyn FnMut() -> Result<i64, OperationError>;
+/// What becomes of a session document. The names are part of the stored bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionEdit {
+    /// It gets this title.
+    Title(String),
+    /// It is marked as archived at this time, or not at all.
+    Archived(Option<Millis>),
+}
 
-impl Intent {
-    /// Does what is left to do. True if the store was changed.
-    pub(super) fn carry_out(
-        &self,
-        store: &SqliteStore,
-        words: &str,
-        begin: Begin<'_>,
-    ) -> Result<bool, OperationError> {
+impl SessionEdit {
+    pub(super) fn apply(&self, document: &Document) -> Result<Document, EditError> {
         match self {
-            Intent::Edit { sessions, edit } => {
-                let mut is_changed = false;
-                for session in &sessions.0 {
-                    is_changed |= edit_session(store, words, begin, session, edit)?;
-                }
-                Ok(is_changed)
-            }
-            Intent::Remove { sessions } => remove(store, words, begin, &sessions.0),
-            Intent::Undo { operation, only } => {
-                let changes = changes_to_undo(store, *operation, only.as_ref().map(|only| &only.0[..]))?;
-                let mut standing = Vec::new();
-                for change in changes {
-                    if store.local_change(&change.key)? == change.after {
-                        standing.push(change);
-                    }
-                }
-                if !standing.is_empty() {
-                    store.change_back(begin()?, words, &standing)?;
-                }
-                // What came with the operation, and is in no home any more, is not kept as if it had been deleted.
-                let brought: Vec<SessionId> = match only {
-                    Some(_) => Vec::new(),
-                    None => store.brought(*operation)?,
-                };
-                Ok(remove(store, words, begin, &brought)? || !standing.is_empty())
-            }
+            SessionEdit::Title(title) => document.with(&["title"], title.as_str()),
+            SessionEdit::Archived(Some(time)) => document.with(&["time", "archived"], time),
+            SessionEdit::Archived(None) => document.without(&["time", "archived"]),
         }
     }
-}
-
-fn edit_session(
-    store: &SqliteStore,
-    words: &str,
-    begin: Begin<'_>,
-    session: &SessionId,
-    edit: &SessionEdit,
-) -> Result<bool, OperationError> {
-    for attempt in 1.. {
-        let Some(record) = store.session(session)? else { break };
-        let edited = edit.apply(&record.stored.document)?;
-        if same_value(edited.root(), record.stored.document.root()) {
-            break;
-        }
-        let mut transaction = Transaction::new(words);
-        transaction.replace(&record.stored, edited);
-        match store.commit_as(transaction, Some(begin()?)) {
-            Err(CommitError::Conflict { .. }) if attempt < MAX_TRIES => {}
-            other => return other.map(|_| true).map_err(Into::into),
-        }
-    }
-    Ok(false)
-}
-
-fn remove(
-    store: &SqliteStore,
-    words: &str,
-    begin: Begin<'_>,
-    sessions: &[SessionId],
-) -> Result<bool, OperationError> {
-    let mut transaction = Transaction::new(words);
-    for session in sessions {
-        store.session_keys(session)?.into_iter().for_each(|key| transaction.delete_any(key));
-    }
-    if transaction.is_empty() {
-        return Ok(false);
-    }
-    store.commit_as(transaction, Some(begin()?))?;
-    Ok(true)
-}
-
-/// What an operation changed in the store alone.
-pub(super) fn changes_to_undo(
-    store: &SqliteStore,
-    operation: i64,
-    only: Option<&[SessionId]>,
-) -> Result<Vec<NotedChange>, OperationError> {
-    let mut changes = store.noted_changes(operation)?;
-    changes.retain(|change| {
-        only.is_none_or(|only| change.key.session().is_some_and(|session| only.contains(session)))
-    });
-    Ok(changes)
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashSet};
 
 use annals_core::id::SessionId;
 
-use super::plan::{Intent, Plan, Sessions, changes_to_undo};
+use super::intent::changes_to_undo;
+use super::plan::{Intent, Plan, Sessions};
 use super::running::{Extent, Running};
 use super::{Kind, Operation, OperationError, OperationQuery, Report, Request, State};
 use crate::home::pieces::{Exchange, FILES, Undo, files, hash_of};

@@ -27,6 +27,7 @@ pub(crate) mod quarantine;
 mod read;
 mod restore;
 pub(crate) mod revise;
+mod rows;
 mod scan;
 mod shape;
 mod subscribe;

@@ -20,7 +20,8 @@ use crate::stores::sqlite::comparing::Comparing;
 use crate::stores::sqlite::finding::{Finding, Text};
 use crate::stores::sqlite::origin::{Ended, Numbers};
 use crate::stores::sqlite::text_index::entry::{Context, Entry};
-use crate::summary::{self, SessionState, SessionSummary};
+use crate::summarize;
+use crate::summary::{SessionState, SessionSummary};
 
 /// How long nothing must have been written to a session for it to count as settled. OpenCode sets marks and adds summaries
 /// for moments after an answer; a summary waits for a model.
@@ -106,7 +107,7 @@ struct Counted {
 fn count(source: &dyn Source, record: &SessionRecord, depth: Depth) -> Result<Counted, ReadError> {
     let want = if depth == Depth::Messages { Want::PartCounts } else { Want::ToolCalls };
     let mut of_messages = Vec::new();
-    let (summary, quarantined) = summary::read(source, record, want, &mut |figures| {
+    let (summary, quarantined) = summarize::read(source, record, want, &mut |figures| {
         if depth == Depth::Calls {
             of_messages.push(figures);
         }

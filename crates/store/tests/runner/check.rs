@@ -126,7 +126,8 @@ fn the_traces_of_real_opencode_are_recognised() {
 fn an_answer_that_ended_with_tool_calls_is_not_the_end_of_a_turn() {
     use annals::model::lens::Session;
     use annals::query::SessionQuery;
-    use annals::summary::{SessionState, summarize};
+    use annals::summarize::summarize;
+    use annals::summary::SessionState;
 
     let fixture = Fixture::unpack("opencode-1.1.65");
     let home = open(fixture.home());

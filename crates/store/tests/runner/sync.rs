@@ -129,7 +129,7 @@ fn messages_come_before_parts() {
     run(&store, &source, Options { stage: Stage::Messages, ..ALL });
     let summaries = |home: &dyn Read| {
         let records = home.sessions(&SessionQuery::default()).unwrap().value;
-        let mut summaries = annals::summary::summarize(home, &records, &|| ()).unwrap().value;
+        let mut summaries = annals::summarize::summarize(home, &records, &|| ()).unwrap().value;
         summaries.sort_by_key(|summary| summary.id.to_string());
         let figures = summaries.into_iter().map(|summary| {
             (

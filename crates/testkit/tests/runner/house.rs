@@ -40,7 +40,8 @@ fn map() -> String {
             let depth = path.components().count() - 1;
             let name = path.file_name().unwrap().to_string_lossy();
             let is_folder = file.with_extension("").is_dir();
-            let name = if is_folder { format!("{} +", name.trim_end_matches(".rs")) } else { name.into_owned() };
+            let name =
+                if is_folder { format!("{} +", name.trim_end_matches(".rs")) } else { name.into_owned() };
             let purpose = purpose(&std::fs::read_to_string(&file).unwrap());
             assert!(!purpose.is_empty(), "{} does not say what it owns", file.display());
             let _ = writeln!(map, "{:<28}{purpose}", format!("{}{name}", "  ".repeat(depth)));
@@ -139,14 +140,19 @@ fn modules_form_no_cycle() {
         let mut graph = imports(krate);
         // What imports nothing is read first; what imports only that, next. A cycle is what is left.
         loop {
-            let free: Vec<String> =
-                graph.iter().filter(|(_, imported)| imported.is_empty()).map(|(module, _)| module.clone()).collect();
+            let free: Vec<String> = graph
+                .iter()
+                .filter(|(_, imported)| imported.is_empty())
+                .map(|(module, _)| module.clone())
+                .collect();
             if free.is_empty() {
                 break;
             }
             for module in free {
                 graph.remove(&module);
-                graph.values_mut().for_each(|imported| drop(imported.remove(&module)));
+                for imported in graph.values_mut() {
+                    imported.remove(&module);
+                }
             }
         }
         assert!(graph.is_empty(), "crates/{krate}: {graph:#?}");

@@ -11,10 +11,10 @@ use super::SqliteStore;
 use super::codec::Hash;
 use super::facts::Prepared;
 use super::finding::{Finding, Text};
-use super::held;
+use super::held::{self, InHome};
 use super::kind::Kind;
-use super::read::{below, latest, number};
 use super::revise::{State, state};
+use super::rows::{below, latest, number};
 use crate::home::ReadError;
 
 /// A look at one session.
@@ -170,28 +170,6 @@ enum Before {
     Shown(Hash),
     /// The home had something else.
     Other,
-}
-
-/// What a home had of a document at its last look.
-#[derive(Debug)]
-pub(super) struct InHome {
-    pub(super) bytes: Option<Hash>,
-    /// What a session was filed under.
-    pub(super) project: Option<String>,
-}
-
-impl InHome {
-    pub(super) fn shown(known: &State) -> InHome {
-        InHome { bytes: known.hash, project: known.project.clone() }
-    }
-
-    fn is_there(&self, key: &Key, hash: Hash) -> bool {
-        let is_filed_so = match key {
-            Key::Session(project, _) => self.project.as_deref() == Some(project.as_str()),
-            _ => true,
-        };
-        is_filed_so && self.bytes == Some(hash)
-    }
 }
 
 /// The latest state of the document with a key.

@@ -10,8 +10,8 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::codec;
 use super::facts::{FIGURES, Facts, figures_of, store_call, store_message, usage_of};
 use super::kind::Kind;
-use super::read::is_by_time;
-use super::{SqliteStore, read};
+use super::rows::is_by_time;
+use super::{SqliteStore, rows};
 use crate::figures::{Call, Figures};
 use crate::home::{CommitError, SessionRecord, Want, row_place};
 use crate::summary::{SessionState, SessionSummary};
@@ -49,7 +49,7 @@ pub(super) fn summaries(
         }
     }
     for (record, summary) in records.iter().zip(&mut summaries).filter(|(_, summary)| summary.is_none()) {
-        if let Some(n) = read::number(connection, 0, Kind::Session, record.id.as_str())? {
+        if let Some(n) = rows::number(connection, 0, Kind::Session, record.id.as_str())? {
             *summary = Some(add_up(connection, n, record)?);
         }
     }
@@ -284,7 +284,7 @@ pub(super) fn rederive_states(connection: &Connection) -> rusqlite::Result<()> {
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<rusqlite::Result<_>>()?;
     for (session, n, known) in known {
-        let Some(document) = read::latest(connection, n)? else { continue };
+        let Some(document) = rows::latest(connection, n)? else { continue };
         let state = Figures::of(&document.lens::<Message<'_>>(), 0).state.number();
         if state != known {
             update.execute((session, n, state))?;
@@ -309,7 +309,7 @@ fn rederive(connection: &Connection) -> rusqlite::Result<()> {
         .query_map([Kind::Session.number()], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
     for (session, session_id) in sessions {
-        for (message, message_id) in read::below(connection, session, Kind::Message)? {
+        for (message, message_id) in rows::below(connection, session, Kind::Message)? {
             let key = Kind::Message.key(&message_id, None, Some(&session_id), None);
             rederive_one(connection, session, session, message, key)?;
             let mut parts = connection.prepare_cached(
@@ -334,7 +334,7 @@ fn rederive_one(
     n: i64,
     key: Option<Key>,
 ) -> rusqlite::Result<()> {
-    if let (Some(key), Some(document)) = (key, read::latest(connection, n)?) {
+    if let (Some(key), Some(document)) = (key, rows::latest(connection, n)?) {
         Facts::of(&key, &document).store(connection, session, owner, n)?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use annals_core::id::Millis;
 use annals_core::json::Node;
-use annals_core::lens::{Message, ToolPart, ToolStatus};
+use annals_core::lens::{Message, ToolPart};
 use annals_core::{Document, Key, Usage};
 use rusqlite::{Connection, Row};
 
@@ -168,20 +168,4 @@ pub(super) fn usage_of(row: &Row<'_>, first: usize) -> rusqlite::Result<Usage> {
         cache_read: row.get(first + 4)?,
         cache_write: row.get(first + 5)?,
     })
-}
-
-impl Call {
-    /// What a part tells of its call. None where it does not say of which tool.
-    pub(crate) fn of(part: &annals_core::lens::ToolPart<'_>) -> Option<Call> {
-        let tool = part.tool.as_ref().filter(|tool| !tool.is_empty())?.to_string();
-        let state = part.state.as_ref();
-        let time = state.and_then(|state| state.time.as_ref());
-        let ends = time.and_then(|time| time.start.zip(time.end));
-        Some(Call {
-            tool,
-            failed: state.and_then(|state| state.status()) == Some(ToolStatus::Error),
-            duration: ends
-                .map(|(start, end)| u32::try_from(end.saturating_sub(start).max(0)).unwrap_or(u32::MAX)),
-        })
-    }
 }

@@ -24,7 +24,7 @@ use tantivy::{DocId, Score, SegmentReader, Term};
 use super::SqliteStore;
 use super::codec;
 use super::kind::Kind;
-use super::read::{Placed, latest, number, placed};
+use super::rows::{Placed, latest, number, placed};
 use super::text_index::entry::{MADE, NUMBER, PROPERTY, SESSION, TEXT, WEIGHT};
 use crate::home::{Read, ReadError};
 use crate::parallel;

@@ -11,7 +11,7 @@ use super::SqliteStore;
 use super::codec::Hash;
 use super::kind::Kind;
 use super::prune::documents_of_session;
-use super::read::number;
+use super::rows::number;
 use crate::home::{CommitError, ReadError};
 use crate::scratch;
 

@@ -12,11 +12,10 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use serde::{Deserialize, Serialize};
 
 use super::codec::{self, Hash};
-use super::comparing::InHome;
 use super::facts::Prepared;
 use super::origin;
-use super::read::{documents_of, latest};
 use super::revise::{Put, Revising, State, state_at};
+use super::rows::{documents_of, latest};
 use crate::sync::compare::{self, Base, Held, Known, Look, Shown, Sort};
 
 /// The number of the store itself among the homes.
@@ -38,6 +37,28 @@ struct Entry {
 impl Entry {
     fn absent(home: i64) -> Entry {
         Entry { home, bytes: None, state: None, project: None, base: Base::State(None) }
+    }
+}
+
+/// What a home had of a document at its last look.
+#[derive(Debug)]
+pub(super) struct InHome {
+    pub(super) bytes: Option<Hash>,
+    /// What a session was filed under.
+    pub(super) project: Option<String>,
+}
+
+impl InHome {
+    pub(super) fn shown(known: &State) -> InHome {
+        InHome { bytes: known.hash, project: known.project.clone() }
+    }
+
+    pub(super) fn is_there(&self, key: &Key, hash: Hash) -> bool {
+        let is_filed_so = match key {
+            Key::Session(project, _) => self.project.as_deref() == Some(project.as_str()),
+            _ => true,
+        };
+        is_filed_so && self.bytes == Some(hash)
     }
 }
 
@@ -174,13 +195,6 @@ pub(super) fn in_home(connection: &Connection, document: &State, home: i64) -> r
         None if document.home == Some(home) => InHome::shown(document),
         None => InHome { bytes: None, project: None },
     })
-}
-
-/// Whether a home is noted to have a state of a document, so that its text must not be dropped.
-pub(super) fn is_held(connection: &Connection, document: &State) -> rusqlite::Result<bool> {
-    connection
-        .prepare_cached("SELECT 1 FROM held WHERE document = ?1 AND state = ?2")?
-        .exists((document.n, document.hash))
 }
 
 /// The states of a document that homes have, and those that the store itself does not show at the moment.

@@ -7,7 +7,8 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::SqliteStore;
 use super::kind::Kind;
-use super::read::{Moment, View, documents_of, listed, number};
+use super::read::{Moment, View};
+use super::rows::{documents_of, listed, number};
 use super::scan::{Bound, EXAMINED, Examined, examine, is_of};
 use crate::history::{At, Changed, History, LogQuery, Revision, Touched};
 use crate::home::{Read, ReadError};

@@ -11,7 +11,7 @@ use super::codec::{self, Hash};
 use super::held;
 use super::kind::Kind;
 use super::operations;
-use super::read::number;
+use super::rows::number;
 use crate::home::CommitError;
 
 /// So many free pages are given back in one transaction.

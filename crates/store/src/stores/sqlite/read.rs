@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use annals_core::id::{MessageId, Millis, SessionId};
 use annals_core::lens::Message;
 use annals_core::{Document, Key, Stored, stream};
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::SqliteStore;
@@ -14,13 +13,14 @@ use super::codec::{self, Damage, Hash};
 use super::derived::{self, figures_of_session, n_parts};
 use super::kind::Kind;
 use super::quarantine::OF_NO_SESSION;
+use super::rows::{LEADER_FIRST, below, documents_of, in_order, listed, messages_below, number, number_of};
 use super::scan::{Bound, is_of};
 use crate::check::Problem;
 use crate::figures::Figures;
 use crate::history::History;
 use crate::home::{
     Extent, Found, InProgress, MessageRecord, Page, Quarantined, Read, ReadError, Reason, SessionRecord,
-    Want, Work, row_place,
+    Want, Work, read_figures, row_place,
 };
 use crate::query::SessionQuery;
 use crate::summary::SessionSummary;
@@ -550,7 +550,7 @@ impl Read for View<'_> {
         visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
     ) -> Result<Vec<Quarantined>, ReadError> {
         if self.at.is_some() {
-            return crate::figures::read(self, session, want, visit);
+            return read_figures(self, session, want, visit);
         }
         let (figures, quarantined) = self.store.read(|connection| {
             let figures = match number(connection, 0, Kind::Session, session.id.as_str())? {
@@ -652,134 +652,6 @@ impl Read for SqliteStore {
     }
 }
 
-/// The number of a document, if the store has a place for it.
-pub(super) fn number(
-    connection: &Connection,
-    owner: i64,
-    kind: Kind,
-    id: &str,
-) -> rusqlite::Result<Option<i64>> {
-    connection
-        .prepare_cached("SELECT n FROM document WHERE owner = ?1 AND kind = ?2 AND id = ?3")?
-        .query_row((owner, kind.number(), id), |row| row.get(0))
-        .optional()
-}
-
-/// The number of the document with a key.
-pub(super) fn number_of(connection: &Connection, key: &Key) -> rusqlite::Result<Option<i64>> {
-    let root = match key {
-        Key::Project(id) => return number(connection, 0, Kind::Project, id.as_str()),
-        key => key.session(),
-    };
-    let Some(session) = root else { return Ok(None) };
-    let Some(session) = number(connection, 0, Kind::Session, session.as_str())? else { return Ok(None) };
-    match key {
-        Key::Session(..) => Ok(Some(session)),
-        Key::Message(_, message) => number(connection, session, Kind::Message, message.as_str()),
-        Key::Part(_, message, part) => match number(connection, session, Kind::Message, message.as_str())? {
-            Some(message) => number(connection, message, Kind::Part, part.as_str()),
-            None => Ok(None),
-        },
-        key => number(connection, session, Kind::of(key), ""),
-    }
-}
-
-/// A document as it is now, for those who derive something from it or compare with it: a damaged one is none.
-pub(super) fn latest(connection: &Connection, n: i64) -> rusqlite::Result<Option<Document>> {
-    connection
-        .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
-        .query_row([n], |row| codec::document(row, 0))
-        .optional()
-        .map(Option::flatten)
-}
-
-/// Which document has a number, and what it belongs to.
-pub(super) struct Placed {
-    pub(super) key: Key,
-    /// The session, itself if it is one; 0 for a project.
-    pub(super) session: i64,
-    /// The message, itself if it is one.
-    pub(super) message: Option<i64>,
-}
-
-/// Finds out which document has a number.
-pub(super) fn placed(connection: &Connection, n: i64) -> rusqlite::Result<Option<Placed>> {
-    type Named = (i64, i64, String, Option<String>);
-    let row = |n: i64| -> rusqlite::Result<Option<Named>> {
-        connection
-            .prepare_cached("SELECT kind, owner, id, project FROM document WHERE n = ?1")?
-            .query_row([n], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-            .optional()
-    };
-    let Some((kind, owner, id, project)) = row(n)? else { return Ok(None) };
-    let Some(kind) = Kind::from_number(kind) else { return Ok(None) };
-    let (session, message, key) = match kind {
-        Kind::Project => (0, None, kind.key(&id, None, None, None)),
-        Kind::Session => (n, None, kind.key(&id, None, None, project.as_deref())),
-        Kind::Part => {
-            let Some((_, session, message, _)) = row(owner)? else { return Ok(None) };
-            let Some((_, _, session_id, _)) = row(session)? else { return Ok(None) };
-            (session, Some(owner), kind.key(&id, Some(&message), Some(&session_id), None))
-        }
-        _ => {
-            let Some((_, _, session_id, _)) = row(owner)? else { return Ok(None) };
-            let message = (kind == Kind::Message).then_some(n);
-            (owner, message, kind.key(&id, None, Some(&session_id), None))
-        }
-    };
-    Ok(key.map(|key| Placed { key, session, message }))
-}
-
-/// Everything of a kind that stands below something, in the order of the conversation: numbers and ids. The index has all
-/// of it.
-pub(super) fn below(connection: &Connection, owner: i64, kind: Kind) -> rusqlite::Result<Vec<(i64, String)>> {
-    let mut statement = connection
-        .prepare_cached("SELECT n, id, era FROM document WHERE owner = ?1 AND kind = ?2 ORDER BY id")?;
-    let rows = statement.query_map((owner, kind.number()), |row| {
-        Ok((row.get::<_, i64>(2)?, (row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))
-    })?;
-    let found: Vec<(i64, (i64, String))> = rows.collect::<rusqlite::Result<_>>()?;
-    Ok(in_order(found))
-}
-
-/// Everything that is or was of a session; of session 0 the projects.
-pub(super) fn documents_of(connection: &Connection, session: i64) -> rusqlite::Result<Vec<(i64, Key)>> {
-    let mut found = Vec::new();
-    if session == 0 {
-        for (n, id) in below(connection, 0, Kind::Project)? {
-            found.extend(Kind::Project.key(&id, None, None, None).map(|key| (n, key)));
-        }
-        return Ok(found);
-    }
-    let named: Option<(String, Option<String>)> = connection
-        .prepare_cached("SELECT id, project FROM document WHERE n = ?1")?
-        .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let Some((id, project)) = named else { return Ok(found) };
-    found.extend(Kind::Session.key(&id, None, None, project.as_deref()).map(|key| (session, key)));
-    for (message, message_id) in below(connection, session, Kind::Message)? {
-        found.extend(Kind::Message.key(&message_id, None, Some(&id), None).map(|key| (message, key)));
-        for (part, part_id) in below(connection, message, Kind::Part)? {
-            found.extend(Kind::Part.key(&part_id, Some(&message_id), Some(&id), None).map(|key| (part, key)));
-        }
-    }
-    for kind in Kind::BESIDE {
-        if let Some(n) = number(connection, session, kind, "")? {
-            found.extend(kind.key("", None, Some(&id), None).map(|key| (n, key)));
-        }
-    }
-    Ok(found)
-}
-
-/// The numbers of the documents that a revision wrote, each once. A list that is damaged has none.
-pub(super) fn listed(column: ValueRef<'_>) -> Vec<i64> {
-    let mut numbers: Vec<i64> =
-        column.as_str().ok().and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers
-}
-
 /// The last revision up to a moment that wrote each document of a session.
 fn last_written(
     connection: &Connection,
@@ -797,15 +669,6 @@ fn last_written(
         written.extend(listed(row.get_ref(1)?).into_iter().map(|n| (n, revision)));
     }
     Ok(written)
-}
-
-/// What was found in the order of ids, in the order of the conversation: by era first.
-fn in_order<T>(mut found: Vec<(i64, T)>) -> Vec<T> {
-    // Sessions on both sides of the moment at which ids start over are rare.
-    if !found.is_sorted_by_key(|(era, _)| *era) {
-        found.sort_by_key(|(era, _)| *era);
-    }
-    found.into_iter().map(|(_, found)| found).collect()
 }
 
 /// A document that the index has below something.
@@ -854,40 +717,6 @@ fn origins(connection: &Connection, session: Option<i64>) -> rusqlite::Result<Ha
         origins.entry(row.get(0)?).or_default().push((row.get(1)?, row.get(2)?));
     }
     Ok(origins)
-}
-
-/// The messages of a session in the order of the conversation.
-pub(super) fn messages_below(connection: &Connection, session: i64) -> rusqlite::Result<Vec<(i64, String)>> {
-    let mut found = below(connection, session, Kind::Message)?;
-    if is_by_time(connection, session)? {
-        let mut statement = connection.prepare_cached("SELECT n, made FROM message WHERE session = ?1")?;
-        let made: HashMap<i64, Millis> = statement
-            .query_map([session], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<rusqlite::Result<_>>()?;
-        // Of a message that is gone only its id tells when it was made.
-        let reference = made.values().max().copied().unwrap_or(0);
-        found.sort_by_cached_key(|(n, id)| {
-            let by_id = || MessageId::parse(id).ok()?.moment(reference).map(|moment| moment.millis);
-            (made.get(n).copied().or_else(by_id).unwrap_or(0), id.clone())
-        });
-    }
-    Ok(found)
-}
-
-/// The order of the homes of a session, the one that leads first: see `sync::compare::leader`.
-const LEADER_FIRST: &str =
-    "o.gone IS NOT NULL, o.updated DESC, h.by_time DESC, h.own DESC, o.turn DESC, h.n DESC";
-
-/// Whether the home that leads in a session is one in which OpenCode orders messages by time.
-pub(super) fn is_by_time(connection: &Connection, session: i64) -> rusqlite::Result<bool> {
-    let sql = format!(
-        "SELECT h.by_time FROM origin o JOIN home h ON h.n = o.home WHERE o.session = ?1 ORDER BY {LEADER_FIRST} LIMIT 1"
-    );
-    connection
-        .prepare_cached(&sql)?
-        .query_row([session], |row| row.get(0))
-        .optional()
-        .map(|by_time| by_time.unwrap_or(false))
 }
 
 fn is_converted(connection: &Connection, n: i64) -> rusqlite::Result<bool> {

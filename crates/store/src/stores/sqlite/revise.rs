@@ -9,9 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::clock;
 use super::codec::{self, Hash};
 use super::facts::{Facts, Prepared};
-use super::held;
 use super::kind::Kind;
-use super::read::{latest, number};
+use super::rows::{is_held, latest, number};
 use crate::summary::SessionState;
 
 /// A revision that is being made.
@@ -272,7 +271,7 @@ impl<'c> Revising<'c> {
             }
             None => false,
         };
-        let is_step = is_step && known.home == self.home && !held::is_held(self.connection, &known)?;
+        let is_step = is_step && known.home == self.home && !is_held(self.connection, known.n, known.hash)?;
         let number = self.number()?;
         // A placeholder is no state, so there is nothing to keep of it.
         let is_kept = !is_step && known.since != 0;

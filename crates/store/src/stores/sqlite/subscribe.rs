@@ -7,7 +7,7 @@ use annals_core::Key;
 
 use super::SqliteStore;
 use super::file::head;
-use super::read::{listed, placed};
+use super::rows::{listed, placed};
 use crate::history::{History, Revision};
 use crate::home::ReadError;
 

@@ -200,7 +200,8 @@ mod tests {
         use annals_core::id::{MessageId, SessionId};
 
         use crate::query::SessionQuery;
-        use crate::summary::{SessionState, summarize};
+        use crate::summarize::summarize;
+        use crate::summary::SessionState;
 
         let (_directory, path) = store();
         let session = SessionId::parse("ses_1").unwrap();

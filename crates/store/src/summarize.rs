@@ -1,0 +1,67 @@
+//! Summaries of sessions, from what a home has at hand or from their messages.
+
+use std::ops::ControlFlow;
+
+use annals_core::Usage;
+use rayon::prelude::*;
+
+use crate::figures::Figures;
+use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::parallel;
+use crate::summary::SessionSummary;
+
+/// Summarises sessions, several at a time. `progress` is called with each one that is done.
+pub fn summarize(
+    home: &dyn Read,
+    records: &[SessionRecord],
+    progress: &(dyn Fn() + Sync),
+) -> Result<Found<Vec<SessionSummary>>, ReadError> {
+    let known = home.summaries(&records.iter().collect::<Vec<_>>())?;
+    let unknown: Vec<&SessionRecord> =
+        records.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(record, _)| record).collect();
+    let mut found: Found<Vec<SessionSummary>> = Found::default();
+    let mut added_up = Vec::new();
+    if !unknown.is_empty() {
+        let summarize = |record: &SessionRecord| {
+            let summary = read(home, record, Want::PartCounts, &mut |_| {});
+            progress();
+            summary
+        };
+        let read: Result<Vec<_>, ReadError> =
+            parallel::run_as(home.work(), || unknown.into_par_iter().map(summarize).collect());
+        added_up = read?;
+    }
+    let mut added_up = added_up.into_iter();
+    for known in known {
+        let summary = known.or_else(|| {
+            let (summary, mut quarantined) = added_up.next()?;
+            found.quarantined.append(&mut quarantined);
+            Some(summary)
+        });
+        found.value.extend(summary);
+    }
+    Ok(found)
+}
+
+/// Adds up what the messages of a session amount to.
+pub(crate) fn read(
+    home: &(impl Read + ?Sized),
+    record: &SessionRecord,
+    want: Want,
+    visit: &mut dyn FnMut(Figures),
+) -> Result<(SessionSummary, Vec<Quarantined>), ReadError> {
+    let mut summary = SessionSummary::of_document(record);
+    let mut quarantined = Vec::new();
+    let unvisited = home.figures(record, want, &mut |mut figures| {
+        quarantined.append(&mut figures.quarantined);
+        summary.add(&figures);
+        visit(figures);
+        ControlFlow::Continue(())
+    })?;
+    quarantined.extend(unvisited);
+    // A session that says itself what it took knows of messages that are gone, and of calls that left no message.
+    if let Some(usage) = Usage::of_session(&record.stored.document.lens()) {
+        summary.usage = usage;
+    }
+    Ok((summary, quarantined))
+}
