@@ -6,7 +6,7 @@ use annals_core::id::{MessageId, Millis, ProjectId, SessionId};
 use annals_core::json::JsonError;
 use annals_core::{Key, Stored};
 
-/// Which messages of a session are wanted: the last so many, or the last so many before one of them.
+/// A page of messages: the last `limit` of a session, or of those before one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// None for the end of the session. Before a message that is not there is nothing.
@@ -111,7 +111,7 @@ pub struct Quarantined {
 }
 
 impl Quarantined {
-    /// The same, known to belong to a session.
+    /// This problem, attributed to `session`.
     pub(crate) fn of(self, session: &SessionId) -> Quarantined {
         self.of_session(Some(session))
     }

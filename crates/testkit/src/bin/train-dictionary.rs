@@ -1,6 +1,6 @@
 //! Trains the dictionary that annals.db compresses documents with, on the documents of the fixtures.
 //!
-//! `cargo run -p annals-testkit --bin train-dictionary -- crates/store/src/home/annals/dictionary-1.zdict`. A dictionary
+//! `cargo run -p annals-testkit --bin train-dictionary -- crates/store/src/stores/sqlite/dictionary-1.zdict`. A dictionary
 //! that has been released is never trained again: documents in people's stores need it. A new one gets a new number.
 
 use annals_testkit::Fixture;
