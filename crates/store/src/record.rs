@@ -90,7 +90,7 @@ pub struct MessageRecord {
     pub converted: bool,
 }
 
-/// A document that was in progress at a moment of the past.
+/// A document that was still being written at the moment that is looked at.
 #[derive(Debug, Clone)]
 pub struct InProgress {
     /// The document when it was finished.

@@ -4,14 +4,11 @@ use annals_core::Transaction;
 use annals_core::id::SessionId;
 
 use super::places::Places;
-use super::plan::{Intent, Plan, SessionEdit, Sessions};
+use super::plan::{Intent, MAX_TRIES, Plan, SessionEdit, Sessions};
 use super::running::{Extent, Running};
 use super::{OperationError, Report, Request};
 use crate::home::{CommitError, SessionRecord, Write};
 use crate::workspace::Workspace;
-
-/// How often an edit is made again because the document was changed meanwhile.
-const MAX_TRIES: usize = 10;
 
 /// Changes session documents in every own home that holds them, and in the store. If somebody else changes a document at the same time,
 /// their version is read and edited instead: an edit of one field is right on top of any other.

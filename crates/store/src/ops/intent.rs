@@ -5,13 +5,10 @@ use annals_core::id::SessionId;
 use annals_core::json::same_value;
 
 use super::OperationError;
-use super::plan::{Intent, SessionEdit};
+use super::plan::{Intent, MAX_TRIES, SessionEdit};
 use crate::home::{CommitError, Read};
 use crate::stores::sqlite::SqliteStore;
 use crate::stores::sqlite::operations::NotedChange;
-
-/// How often an edit is made again because the document was changed meanwhile.
-const MAX_TRIES: usize = 10;
 
 /// Records an operation if it is not recorded yet, and gives its number.
 pub(super) type Begin<'b> = &'b mut dyn FnMut() -> Result<i64, OperationError>;

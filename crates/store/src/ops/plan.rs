@@ -6,6 +6,9 @@ use annals_core::id::{IdError, Millis, SessionId};
 use annals_core::json::edit::EditError;
 use serde::{Deserialize, Serialize};
 
+/// How often an edit is made again because the document was changed meanwhile.
+pub(super) const MAX_TRIES: usize = 10;
+
 /// What an operation is going to do. The names are part of the stored bytes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Plan {

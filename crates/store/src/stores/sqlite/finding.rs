@@ -62,8 +62,7 @@ pub(crate) struct Applied {
     pub(crate) standing: Standing,
 }
 
-/// Takes over what a look found. `to_index` is none as soon as something was changed of which the text index is to find out by itself.
-/// True if documents were changed.
+/// Stores what a look found. Clears `to_index` if the text index has to find out by itself what changed. True if documents were changed.
 pub(crate) fn apply(
     revising: &mut Revising<'_>,
     look: &Applied,
