@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use crate::document::{ContentHash, Document, Key, Stored};
+use crate::position::Position;
+use crate::provenance::Provenance;
 
 /// What must be true of a document for a change of it to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +26,11 @@ pub struct Change {
     pub expected: Expected,
     /// What it becomes; none deletes it.
     pub document: Option<Document>,
+    /// Where a message or part stands among its siblings, if whoever made the change knows. A home that orders documents by
+    /// itself, as those of OpenCode do, takes no notice.
+    pub position: Option<Position>,
+    /// Which program wrote it.
+    pub provenance: Provenance,
 }
 
 /// Changes that are committed together or not at all, with the reason for them.
@@ -69,6 +76,14 @@ impl Transaction {
         self.push(key, Expected::Anything, Some(document));
     }
 
+    /// Says where a document that is among the changes stands among its siblings, and which program wrote it.
+    pub fn place(&mut self, key: &Key, position: Position, provenance: Provenance) {
+        if let Some(&index) = self.by_key.get(key) {
+            let change = &mut self.changes[index];
+            (change.position, change.provenance) = (Some(position), provenance);
+        }
+    }
+
     /// Deletes a document, provided it is still what was read.
     pub fn delete(&mut self, old: &Stored) {
         self.push(old.key.clone(), Expected::Unchanged(old.document.hash()), None);
@@ -100,12 +115,13 @@ impl Transaction {
     }
 
     fn push(&mut self, key: Key, expected: Expected, document: Option<Document>) {
+        let (position, provenance) = (None, Provenance::default());
         match self.by_key.get(&key) {
             // The later change decides what the document becomes, the first one what it must have been.
             Some(&index) => self.changes[index].document = document,
             None => {
                 self.by_key.insert(key.clone(), self.changes.len());
-                self.changes.push(Change { key, expected, document });
+                self.changes.push(Change { key, expected, document, position, provenance });
             }
         }
     }
@@ -123,7 +139,8 @@ mod tests {
         let mut transaction = Transaction::new("twice");
         transaction.insert(key.clone(), first);
         transaction.put(key.clone(), second.clone());
-        let expected = Change { key, expected: Expected::Absent, document: Some(second) };
-        assert_eq!(transaction.changes(), [expected]);
+        let [change] = transaction.changes() else { panic!("one change") };
+        assert_eq!((&change.key, &change.expected), (&key, &Expected::Absent));
+        assert_eq!(change.document, Some(second));
     }
 }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::id::{MessageId, PartId, ProjectId, SessionId};
+use crate::id::{MessageId, PartId, ProjectId, RecordId, SessionId};
 use crate::json::edit::{self, EditError};
 use crate::json::{JsWriter, JsonError, JsonErrorKind, Node, Style, Tape, ToJs};
 use crate::lens::Lens;
+use crate::position::Position;
+use crate::provenance::Provenance;
 
 /// One JSON document, checked and kept byte for byte.
 ///
@@ -178,6 +180,31 @@ pub struct Stored {
     pub document: Document,
     /// Where it is, for people: a path inside the home.
     pub place: String,
+    /// Where a message or part stands among its siblings. Only right where messages are read in order: a document that is
+    /// read by its key alone does not say.
+    pub position: Position,
+    /// Which program wrote it.
+    pub provenance: Provenance,
+}
+
+impl Stored {
+    /// A document as OpenCode holds it.
+    pub fn new(key: Key, document: Document, place: impl Into<String>) -> Stored {
+        let (position, provenance) = (Position::default(), Provenance::default());
+        Stored { key, document, place: place.into(), position, provenance }
+    }
+
+    /// This document at a position among its siblings.
+    #[must_use]
+    pub fn at(self, position: Position) -> Stored {
+        Stored { position, ..self }
+    }
+
+    /// This document, written by a program.
+    #[must_use]
+    pub fn by(self, provenance: Provenance) -> Stored {
+        Stored { provenance, ..self }
+    }
 }
 
 /// Which entity a document describes.
@@ -199,6 +226,8 @@ pub enum Key {
     Share(SessionId),
     /// How a session was shared by OpenCode before 1.0.144.
     LegacyShare(SessionId),
+    /// A record of another agent's, as it stands in that agent's home. The messages made from it stand beside it.
+    Record(SessionId, RecordId),
 }
 
 impl Key {
@@ -212,7 +241,8 @@ impl Key {
             | Key::Todo(session)
             | Key::Diff(session)
             | Key::Share(session)
-            | Key::LegacyShare(session) => Some(session),
+            | Key::LegacyShare(session)
+            | Key::Record(session, _) => Some(session),
         }
     }
 
@@ -244,6 +274,7 @@ impl Key {
             Key::Todo(_) => "todo list",
             Key::Diff(_) => "session diff",
             Key::Share(_) | Key::LegacyShare(_) => "share",
+            Key::Record(..) => "record",
         }
     }
 }
@@ -254,6 +285,7 @@ impl std::fmt::Display for Key {
             Key::Project(project) => project.as_str(),
             Key::Message(_, message) => message.as_str(),
             Key::Part(_, _, part) => part.as_str(),
+            Key::Record(_, record) => record.as_str(),
             Key::Session(_, session)
             | Key::Todo(session)
             | Key::Diff(session)

@@ -84,17 +84,28 @@ macro_rules! id_type {
             /// Whether later ids are greater strings.
             pub const DIRECTION: Direction = Direction::$direction;
 
-            /// Checks the grammar: `^[a-z]{2,10}_[0-9A-Za-z]{1,64}$`. The prefix is not checked, for older documents
-            /// have others.
+            /// Checks that this is an id of any agent's: OpenCode's (see [`Self::parse_opencode`]), or another's: up to 128
+            /// letters, digits, `_` and `-`, at least one of them a `-`, which no id of OpenCode's has. An adapter whose
+            /// agent has ids without one puts the name of the agent and a `-` before them.
             pub fn parse(text: &str) -> Result<$name, IdError> {
-                match is_entity_id(text) {
+                match is_foreign_id(text) {
                     true => Ok($name(text.into())),
-                    false => Err(IdError::new(
-                        text,
-                        $what,
-                        "ids are 2 to 10 lower-case letters, `_` and 1 to 64 letters or digits",
-                    )),
+                    false => $name::parse_opencode(text),
                 }
+            }
+
+            /// Checks OpenCode's grammar: `^[a-z]{2,10}_[0-9A-Za-z]{1,64}$`. The prefix is not checked, for older
+            /// documents have others.
+            pub fn parse_opencode(text: &str) -> Result<$name, IdError> {
+                match is_opencode_id(text) {
+                    true => Ok($name(text.into())),
+                    false => Err(IdError::new(text, $what, OPENCODE_RULE)),
+                }
+            }
+
+            /// Whether the id has OpenCode's form, so that OpenCode's homes can hold what it names.
+            pub fn is_opencode(&self) -> bool {
+                is_opencode_id(&self.0)
             }
 
             /// The id as a string.
@@ -112,7 +123,7 @@ macro_rules! id_type {
                 Some(Moment::from_field(field, reference))
             }
 
-            /// The era the id was made in, given when its entity was made. Ids sort by `(era, as_str())`.
+            /// The era the id was made in, given when its entity was made. [`Position`](crate::Position) orders by it.
             pub fn era(&self, made: Millis) -> i64 {
                 let moment = self.moment(made).map(|moment| moment.millis);
                 let believable = moment.filter(|moment| (moment - made).abs() <= BELIEVABLE);
@@ -171,58 +182,72 @@ id_type! {
     EventId, "evt", "an event id", Ascending
 }
 
-/// The id of a project: a git root commit, `global`, or what older versions used.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ProjectId(Arc<str>);
+macro_rules! name_type {
+    ($(#[$meta:meta])* $name:ident, $max:literal, $what:literal, $rule:literal) => {
+        $(#[$meta])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks that the text is letters, digits, `_` and `-`, and not too long.
+            pub fn parse(text: &str) -> Result<$name, IdError> {
+                let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+                match (1..=$max).contains(&text.len()) && text.bytes().all(allowed) {
+                    true => Ok($name(text.into())),
+                    false => Err(IdError::new(text, $what, $rule)),
+                }
+            }
+
+            /// The id as a string.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl<'a> From<&'a $name> for crate::json::Text<'a> {
+            fn from(id: &'a $name) -> Self {
+                crate::json::Text::from(id.as_str())
+            }
+        }
+    };
+}
+
+name_type! {
+    /// The id of a project: a git root commit, `global`, or what older versions used.
+    ProjectId, 64, "a project id", "project ids are 1 to 64 letters, digits, `_` or `-`"
+}
+name_type! {
+    /// The id of a record of another agent's, among those of its session: the number of a line, for instance.
+    RecordId, 128, "a record id", "record ids are 1 to 128 letters, digits, `_` or `-`"
+}
 
 impl ProjectId {
-    /// Checks the grammar: `^[0-9A-Za-z_-]{1,64}$`.
-    pub fn parse(text: &str) -> Result<ProjectId, IdError> {
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        if (1..=64).contains(&text.len()) && text.bytes().all(allowed) {
-            Ok(ProjectId(text.into()))
-        } else {
-            Err(IdError::new(text, "a project id", "project ids are 1 to 64 letters, digits, `_` or `-`"))
-        }
-    }
-
     /// The project of sessions outside any repository with commits.
     pub fn global() -> ProjectId {
         ProjectId("global".into())
     }
 
-    /// The id as a string.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Whether this is the project of sessions outside any repository.
     pub fn is_global(&self) -> bool {
         &*self.0 == "global"
-    }
-}
-
-impl fmt::Display for ProjectId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl fmt::Debug for ProjectId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl AsRef<str> for ProjectId {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<'a> From<&'a ProjectId> for crate::json::Text<'a> {
-    fn from(id: &'a ProjectId) -> Self {
-        crate::json::Text::from(id.as_str())
     }
 }
 
@@ -275,7 +300,17 @@ impl IdGenerator {
     }
 }
 
-fn is_entity_id(text: &str) -> bool {
+/// The form of OpenCode's ids, in words.
+const OPENCODE_RULE: &str = "ids are 2 to 10 lower-case letters, `_` and 1 to 64 letters or digits";
+
+fn is_foreign_id(text: &str) -> bool {
+    text.len() <= 128
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.contains('-')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+fn is_opencode_id(text: &str) -> bool {
     let Some((prefix, rest)) = text.split_once('_') else { return false };
     (2..=10).contains(&prefix.len())
         && prefix.bytes().all(|byte| byte.is_ascii_lowercase())
@@ -285,9 +320,31 @@ fn is_entity_id(text: &str) -> bool {
 
 /// The 48 bits of time and counter of an id, if it has OpenCode's shape.
 fn time_field(id: &str) -> Option<u64> {
-    let digits = id.split_once('_')?.1.get(..12)?;
+    let digits = id.split_once('_')?.1.get(..12).filter(|_| is_opencode_id(id))?;
     let lower_hex = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     lower_hex.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
+}
+
+/// The first 9 hexadecimal digits of an id, as a number. What is no such digit counts as the digit before it in ASCII,
+/// followed by the greatest digits. So of two ids with the same prefix, the smaller string has no greater number.
+pub(crate) fn floor_millis(id: &str) -> Millis {
+    let mut digits = id.split_once('_').map_or(id, |(_, rest)| rest).bytes();
+    let mut floor: Millis = 0;
+    let mut is_past = false;
+    for _ in 0..9 {
+        let digit = match digits.next() {
+            _ if is_past => 15,
+            None => 0,
+            Some(digit @ b'0'..=b'9') => digit - b'0',
+            Some(digit @ b'a'..=b'f') => digit - b'a' + 10,
+            Some(other) => {
+                is_past = true;
+                if other.is_ascii_lowercase() { 15 } else { 9 }
+            }
+        };
+        floor = floor << 4 | Millis::from(digit);
+    }
+    floor
 }
 
 #[cfg(test)]
@@ -358,6 +415,15 @@ mod tests {
             "ses_1\n",
             &long,
         ] {
+            assert!(SessionId::parse(bad).is_err(), "{bad:?}");
+        }
+        for other in ["019a8b3e-7f21-7c10-9a55-1f2e3d4c5b6a", "codex-msg_0123456789ab0123", "0-1"] {
+            assert!(SessionId::parse(other).is_ok_and(|id| !id.is_opencode()), "{other}");
+            assert!(SessionId::parse_opencode(other).is_err(), "{other}");
+            // It may look like one that carries a time.
+            assert_eq!(SessionId::parse(other).unwrap().moment(1_770_000_000_000), None);
+        }
+        for bad in ["-1", "a-../x", "a-/b", "a-b.json", "_-1", &format!("a-{}", "b".repeat(127))] {
             assert!(SessionId::parse(bad).is_err(), "{bad:?}");
         }
         for good in ["global", "486ce75a8fddd4372018ab816ac62d8004dc52fd", "home-dev-shop"] {

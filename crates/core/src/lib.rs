@@ -9,12 +9,18 @@ pub mod format;
 pub mod id;
 pub mod json;
 pub mod lens;
+pub mod position;
+pub mod provenance;
 pub mod render;
 pub mod search;
+pub mod session_info;
 pub mod stream;
 pub mod usage;
 
 pub use change::{Change, Expected, Transaction};
 pub use document::{ContentHash, Document, Key, Stored};
 pub use id::{Millis, Moment};
+pub use position::Position;
+pub use provenance::Provenance;
+pub use session_info::SessionInfo;
 pub use usage::Usage;

@@ -42,7 +42,7 @@ pub fn continues(key: &Key, old: &Document, new: &Document) -> bool {
         Key::Project(_) => same_but(old, new, &["time"]) && same_below(old, new, "time", &["updated"]),
         // OpenCode computes it from the states of files, again and again.
         Key::Diff(_) => new.items().next().is_some() || old.items().next().is_none(),
-        Key::Todo(_) | Key::Share(_) | Key::LegacyShare(_) => false,
+        Key::Todo(_) | Key::Share(_) | Key::LegacyShare(_) | Key::Record(..) => false,
     }
 }
 
@@ -139,7 +139,9 @@ pub fn earlier(key: &Key, document: &Document, time: Millis) -> Earlier {
         }
         Key::Project(_) => without(document, &[&["time", "updated"]]),
         Key::Diff(_) => literal("[]"),
-        Key::Part(..) | Key::Todo(_) | Key::Share(_) | Key::LegacyShare(_) => document.clone(),
+        Key::Part(..) | Key::Todo(_) | Key::Share(_) | Key::LegacyShare(_) | Key::Record(..) => {
+            document.clone()
+        }
     };
     Earlier { document, is_whole: false }
 }

@@ -85,7 +85,7 @@ pub(crate) fn check_session(
         add(ProblemKind::ProjectMismatch, &record.stored, detail);
     }
     if let Some(parent) = &session.parent_id
-        && !SessionId::parse(&parent.to_str()).is_ok_and(|parent| known.contains(&parent))
+        && !record.info.parent().is_some_and(|parent| known.contains(&parent))
     {
         add(
             ProblemKind::MissingParent,

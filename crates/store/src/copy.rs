@@ -9,14 +9,14 @@
 //! Documents are written through [`Write::commit`] alone. The few files that belong to no document (long tool output, the
 //! cached id of a repository) are written by `NewFile` alone and listed in [`Account::files`].
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use annals_core::id::{Millis, ProjectId, SessionId};
 use annals_core::lens::{Message, Project, ProjectTime, Session};
-use annals_core::{Document, Key, Stored, Transaction};
+use annals_core::{Document, Key, Position, Provenance, SessionInfo, Stored, Transaction};
 use rayon::prelude::*;
 
 pub use crate::difference::{Differing, Gist, OnDifference};
@@ -170,34 +170,11 @@ pub fn copy(
     }
 }
 
-/// The given sessions and all they started, each once.
-pub fn with_children(all: &[SessionRecord], wanted: Vec<SessionRecord>) -> Vec<SessionRecord> {
-    let mut children: HashMap<String, Vec<&SessionRecord>> = HashMap::new();
-    for record in all {
-        if let Some(parent) = record.stored.document.lens::<Session<'_>>().parent_id {
-            children.entry(parent.to_string()).or_default().push(record);
-        }
-    }
-    let mut seen: HashSet<SessionId> = HashSet::new();
-    let mut found: Vec<SessionRecord> =
-        wanted.into_iter().filter(|record| seen.insert(record.id.clone())).collect();
-    let mut next = 0;
-    while let Some(parent) = found.get(next).map(|parent| parent.id.to_string()) {
-        for child in children.remove(&parent).unwrap_or_default() {
-            if seen.insert(child.id.clone()) {
-                found.push(child.clone());
-            }
-        }
-        next += 1;
-    }
-    found
-}
-
 /// A session with everything that belongs to it, as the source has it.
 struct Gathered {
     record: SessionRecord,
     /// Messages, parts, todo list and so on, but not the session itself.
-    documents: Vec<(Key, Document)>,
+    documents: Vec<Stored>,
     quarantined: Vec<Quarantined>,
     n_converted: usize,
     /// Files that its documents name.
@@ -234,6 +211,8 @@ struct Comparison<'s> {
 struct Planned {
     key: Key,
     document: Document,
+    position: Position,
+    provenance: Provenance,
     old: Option<Stored>,
 }
 
@@ -291,7 +270,7 @@ impl Copier<'_> {
         let held = self.to.session(&record.id)?;
         if let Some(held) = &held
             && !self.options.merge
-            && updated(&held.stored.document) > updated(&record.stored.document)
+            && updated(&held.info) > updated(&record.info)
         {
             self.account.newer_in_target.push(record.id.clone());
             self.account.sessions.unchanged += 1;
@@ -308,8 +287,8 @@ impl Copier<'_> {
         let mut comparison = Comparison {
             id: &record.id,
             used: LastUse {
-                target: held.as_ref().and_then(|held| updated(&held.stored.document)),
-                source: updated(&record.stored.document),
+                target: held.as_ref().and_then(|held| updated(&held.info)),
+                source: updated(&record.info),
             },
             is_new: held.is_none(),
             earlier: Earlier::default(),
@@ -317,7 +296,7 @@ impl Copier<'_> {
             differing: Vec::new(),
         };
         if held.is_some() {
-            comparison.earlier.add_todo_lists(documents.iter().map(|(key, document)| (key, document)));
+            comparison.earlier.add_todo_lists(documents.iter().map(|stored| (&stored.key, &stored.document)));
         }
         let session = self.refiled(&record, &filing);
         let project = match &held {
@@ -325,13 +304,13 @@ impl Copier<'_> {
             Some(held) => held.project.clone(),
             None => filing.id,
         };
-        let all = std::iter::once((Key::Session(project, record.id.clone()), session)).chain(documents);
-        for (key, document) in all {
-            let old = match &key {
+        let session = Stored::new(Key::Session(project, record.id.clone()), session, "");
+        for stored in std::iter::once(session).chain(documents) {
+            let old = match &stored.key {
                 Key::Session(..) => held.as_ref().map(|held| held.stored.clone()),
                 key => theirs.remove(key),
             };
-            self.plan(key, document, old, &mut comparison, &mut changes)?;
+            self.plan(stored, old, &mut comparison, &mut changes)?;
         }
         self.account.only_in_target += theirs.keys().filter(|key| matches!(key, Key::Message(..))).count();
         let differing = comparison.differing;
@@ -347,8 +326,7 @@ impl Copier<'_> {
             return Ok(());
         }
         self.batch.bytes += changes.iter().map(|change| change.document.bytes().len()).sum::<usize>();
-        let title = record.stored.document.lens::<Session<'_>>().title.map(|title| title.to_string());
-        let session = CopiedSession { id: record.id, title: title.unwrap_or_default() };
+        let session = CopiedSession { title: record.info.title().to_owned(), id: record.id };
         self.batch.sessions.push(Prepared { session, changes });
         if self.batch.bytes >= COMMIT_BYTES || self.batch.sessions.len() >= COMMIT_SESSIONS {
             self.flush()?;
@@ -388,12 +366,17 @@ impl Copier<'_> {
     /// Decides what becomes of one document.
     fn plan(
         &mut self,
-        key: Key,
-        document: Document,
+        stored: Stored,
         old: Option<Stored>,
         comparison: &mut Comparison<'_>,
         changes: &mut Vec<Planned>,
     ) -> Result<(), ReadError> {
+        let Stored { key, document, position, provenance, .. } = stored;
+        // What came from OpenCode's second store is written in the shape of the first, and is read as such from now on.
+        let provenance = match provenance {
+            Provenance::OpencodeSecondStore => Provenance::Opencode,
+            other => other,
+        };
         let (document, lost) = match self.to.native(&key, document) {
             Native::Held { document, lost } => (document, lost),
             Native::Implied if old.is_none() => {
@@ -432,7 +415,7 @@ impl Copier<'_> {
         for member in lost {
             *self.account.lost.entry(format!("{} {member}", key.noun())).or_default() += 1;
         }
-        changes.push(Planned { key, document, old });
+        changes.push(Planned { key, document, position, provenance, old });
         Ok(())
     }
 
@@ -483,11 +466,7 @@ impl Copier<'_> {
     }
 
     /// Under which project a session is filed in the target; makes its record if the target has none.
-    fn filing(
-        &mut self,
-        record: &SessionRecord,
-        documents: &[(Key, Document)],
-    ) -> Result<Filing, CopyFailure> {
+    fn filing(&mut self, record: &SessionRecord, documents: &[Stored]) -> Result<Filing, CopyFailure> {
         if let Some(filing) = self.filing.get(&record.project) {
             return Ok(filing.clone());
         }
@@ -495,9 +474,8 @@ impl Copier<'_> {
         let named = source.as_ref().and_then(|stored| {
             stored.document.lens::<Project<'_>>().worktree.map(|worktree| worktree.to_string())
         });
-        let worktree = named.or_else(|| root_of(documents)).or_else(|| {
-            record.stored.document.lens::<Session<'_>>().directory.map(|directory| directory.to_string())
-        });
+        let worktree =
+            named.or_else(|| root_of(documents)).or_else(|| record.info.directory().map(ToOwned::to_owned));
         let repository = worktree
             .as_deref()
             .filter(|_| !record.project.is_global())
@@ -668,11 +646,12 @@ impl Copier<'_> {
             return Ok(());
         }
         let mut transaction = Transaction::new("copy sessions");
-        for Planned { key, document, old } in changes {
+        for Planned { key, document, position, provenance, old } in changes {
             match old {
                 Some(old) => transaction.replace(old, document.clone()),
                 None => transaction.insert(key.clone(), document.clone()),
             }
+            transaction.place(key, *position, *provenance);
         }
         let receipt = self.to.commit(transaction)?;
         self.account.completed.extend(receipt.completed);
@@ -689,20 +668,21 @@ fn gather(from: &dyn Read, record: &SessionRecord) -> Result<Gathered, ReadError
         tool_outputs: Vec::new(),
     };
     let unvisited = from.messages(record, Want::Parts, &mut |message| {
-        gathered.n_converted += usize::from(message.converted);
+        gathered.n_converted += usize::from(!message.stored.provenance.is_verbatim());
         gathered.quarantined.extend(message.quarantined);
         let all = std::iter::once(message.stored).chain(message.parts);
-        gathered.documents.extend(all.map(|stored| (stored.key, stored.document)));
+        gathered.documents.extend(all);
         ControlFlow::Continue(())
     })?;
     gathered.quarantined.extend(unvisited);
     if let Some(data) = from.data_directory(record) {
-        let named = gathered.documents.iter().filter_map(|(key, document)| tool_output(&data, key, document));
+        let named =
+            gathered.documents.iter().filter_map(|stored| tool_output(&data, &stored.key, &stored.document));
         gathered.tool_outputs = named.collect();
     }
     for key in Key::beside(&record.id) {
         match from.document(&key) {
-            Ok(stored) => gathered.documents.extend(stored.map(|stored| (stored.key, stored.document))),
+            Ok(stored) => gathered.documents.extend(stored),
             Err(ReadError::Unreadable(problem)) => gathered.quarantined.push(problem),
             Err(error) => return Err(error),
         }
@@ -763,8 +743,8 @@ fn tool_output(data: &Path, key: &Key, document: &Document) -> Option<PathBuf> {
 }
 
 /// The root of the working tree in which the first answer ran.
-fn root_of(documents: &[(Key, Document)]) -> Option<String> {
-    documents.iter().find_map(|(key, document)| match (key, document.lens::<Message<'_>>()) {
+fn root_of(documents: &[Stored]) -> Option<String> {
+    documents.iter().find_map(|stored| match (&stored.key, stored.document.lens::<Message<'_>>()) {
         (Key::Message(..), Message::Assistant(answer)) => Some(answer.path?.root?.to_string()),
         _ => None,
     })
@@ -783,7 +763,6 @@ pub(crate) fn new_project(id: &ProjectId, worktree: Option<&str>, now: Millis) -
     })
 }
 
-fn updated(document: &Document) -> Option<Millis> {
-    let time = document.lens::<Session<'_>>().time.unwrap_or_default();
-    time.updated.or(time.created)
+fn updated(info: &SessionInfo) -> Option<Millis> {
+    info.updated().or(info.created())
 }

@@ -1,9 +1,9 @@
 //! What a message amounts to: who, when, for how much, with which tools. Counting needs no more than this, and a home that
 //! has it at hand need not read the documents.
 
-use annals_core::Usage;
 use annals_core::id::Millis;
 use annals_core::lens::{AssistantMessage, Message, ToolPart, ToolStatus};
+use annals_core::{Provenance, Usage};
 
 use crate::record::Quarantined;
 
@@ -30,8 +30,8 @@ pub struct Figures {
     pub n_parts: usize,
     /// Its tool calls, if they were wanted.
     pub calls: Vec<Call>,
-    /// Whether it comes from OpenCode's second transcript store.
-    pub converted: bool,
+    /// Which program wrote it, and in which format.
+    pub provenance: Provenance,
     /// Parts that could not be read.
     pub quarantined: Vec<Quarantined>,
 }
@@ -140,7 +140,7 @@ impl Figures {
             usage: Usage::default(),
             n_parts: 0,
             calls: Vec::new(),
-            converted: false,
+            provenance: Provenance::default(),
             quarantined: Vec::new(),
         }
     }
@@ -173,7 +173,7 @@ impl Figures {
             usage: answer.map(|answer| Usage::of(answer)).unwrap_or_default(),
             n_parts: 0,
             calls: Vec::new(),
-            converted: false,
+            provenance: Provenance::default(),
             quarantined: Vec::new(),
         }
     }

@@ -2,7 +2,7 @@
 
 use annals_core::Stored;
 use annals_core::id::{ProjectId, SessionId};
-use annals_core::lens::{Project, Session};
+use annals_core::lens::Project;
 
 use crate::home::{Read, ReadError, SessionRecord};
 use crate::query::SessionQuery;
@@ -43,8 +43,7 @@ pub fn session(home: &dyn Read, wanted: &str) -> Result<SessionRecord, FindError
     let mut sessions = home.sessions(&SessionQuery::default())?.value;
     sessions.sort_by_cached_key(|record| std::cmp::Reverse(updated(record)));
     if wanted == "last" {
-        let is_root =
-            |record: &SessionRecord| record.stored.document.lens::<Session<'_>>().parent_id.is_none();
+        let is_root = |record: &SessionRecord| record.info.is_root();
         // One that was deleted is not what anybody means, as long as there are others.
         let is_there = |record: &SessionRecord| record.gone.is_none() && is_root(record);
         let position = sessions.iter().position(is_there).or_else(|| sessions.iter().position(is_root));
@@ -59,15 +58,7 @@ pub fn session(home: &dyn Read, wanted: &str) -> Result<SessionRecord, FindError
         id.starts_with(wanted) || id.split_once('_').is_some_and(|(_, rest)| rest.starts_with(wanted))
     };
     let piece = wanted.to_lowercase();
-    let title = |record: &SessionRecord| {
-        record
-            .stored
-            .document
-            .lens::<Session<'_>>()
-            .title
-            .map(|title| title.to_str().to_lowercase())
-            .unwrap_or_default()
-    };
+    let title = |record: &SessionRecord| record.info.title().to_lowercase();
     // The narrowest reading that fits anything decides: the whole title, then an id, then a piece of a title.
     let readings: [&dyn Fn(&SessionRecord) -> bool; 3] =
         [&|record| title(record) == piece, &by_id, &|record| title(record).contains(&piece)];
@@ -115,6 +106,5 @@ pub fn projects(records: &[Stored], known: &[ProjectId], wanted: &str) -> Vec<Pr
 
 /// When a session was last used, for sorting.
 pub fn updated(record: &SessionRecord) -> annals_core::Millis {
-    let time = record.stored.document.lens::<Session<'_>>().time.unwrap_or_default();
-    time.updated.or(time.created).unwrap_or(0)
+    record.info.last_used()
 }

@@ -80,7 +80,7 @@ pub fn restore(
         if before == after {
             continue;
         }
-        let now = before.map(|document| Stored { key: key.clone(), document, place: String::new() });
+        let now = before.map(|document| Stored::new(key.clone(), document, ""));
         match (now, after) {
             (Some(now), Some(then)) => transaction.replace(&now, then),
             (Some(now), None) => transaction.delete(&now),

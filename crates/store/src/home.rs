@@ -139,7 +139,7 @@ pub(crate) fn read_figures(
     home.messages(session, want, &mut |message| {
         let mut figures = Figures::of(&message.stored.document.lens(), message.made);
         figures.n_parts = message.n_parts;
-        figures.converted = message.converted;
+        figures.provenance = message.stored.provenance;
         figures.quarantined = message.quarantined;
         for part in &message.parts {
             if let Part::Tool(part) = part.document.lens::<Part<'_>>() {

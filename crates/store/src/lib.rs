@@ -140,6 +140,7 @@
 pub mod check;
 pub mod copy;
 pub mod difference;
+pub mod family;
 pub mod figures;
 pub mod find;
 pub mod history;

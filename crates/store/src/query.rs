@@ -1,7 +1,6 @@
 //! Which sessions are wanted.
 
 use annals_core::id::{Millis, ProjectId};
-use annals_core::lens::Session;
 
 use crate::record::SessionRecord;
 
@@ -51,21 +50,21 @@ impl SessionQuery {
         if self.admits_all() {
             return true;
         }
-        let session = record.stored.document.lens::<Session<'_>>();
-        let time = session.time.unwrap_or_default();
-        let updated = time.updated.or(time.created).unwrap_or(0);
+        let info = &record.info;
+        let updated = info.last_used();
         (self.projects.is_empty() || self.projects.contains(&record.project))
             && self.since.is_none_or(|since| updated >= since)
             && self.until.is_none_or(|until| updated < until)
-            && !(self.roots && session.parent_id.is_some())
+            && !(self.roots && !info.is_root())
             && match self.archived {
                 Archived::Included => true,
-                Archived::Only => time.archived.is_some(),
-                Archived::Excluded => time.archived.is_none(),
+                Archived::Only => info.archived().is_some(),
+                Archived::Excluded => info.archived().is_none(),
             }
-            && self.directory.as_deref().is_none_or(|wanted| {
-                session.directory.is_some_and(|directory| is_within(&directory.to_str(), wanted))
-            })
+            && self
+                .directory
+                .as_deref()
+                .is_none_or(|wanted| info.directory().is_some_and(|directory| is_within(directory, wanted)))
     }
 }
 

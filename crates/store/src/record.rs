@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use annals_core::id::{MessageId, Millis, ProjectId, SessionId};
 use annals_core::json::JsonError;
-use annals_core::{Key, Stored};
+use annals_core::{Key, SessionInfo, Stored};
 
 /// A page of messages: the last `limit` of a session, or of those before one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub struct SessionRecord {
     pub project: ProjectId,
     /// Its document.
     pub stored: Stored,
+    /// What the document says about the session.
+    pub info: SessionInfo,
     /// The homes that hold it, the one it was read from first.
     pub origins: Vec<String>,
     /// When it was found to be in none of the homes it came from any more.
@@ -53,10 +55,10 @@ pub struct SessionRecord {
 }
 
 impl SessionRecord {
-    /// When the session was made.
-    pub fn created(&self) -> Option<Millis> {
-        let session = self.stored.document.lens::<annals_core::lens::Session<'_>>();
-        session.time.and_then(|time| time.created)
+    /// A session that is in these homes.
+    pub fn new(project: ProjectId, id: SessionId, stored: Stored, origins: Vec<String>) -> SessionRecord {
+        let info = SessionInfo::of(&stored.document);
+        SessionRecord { id, project, stored, info, origins, gone: None }
     }
 }
 
@@ -85,9 +87,6 @@ pub struct MessageRecord {
     pub n_parts: usize,
     /// Parts that could not be read.
     pub quarantined: Vec<Quarantined>,
-    /// Whether it comes from OpenCode's second transcript store, in the shape of the first. `opencode export` and
-    /// `opencode stats` do not see such messages.
-    pub converted: bool,
 }
 
 /// A document that was still being written at the moment that is looked at.
@@ -209,6 +208,7 @@ pub(crate) fn row_place(key: &Key) -> String {
         Key::Todo(id) => format!("todo[{id}]"),
         Key::Diff(id) => format!("session_diff[{id}]"),
         Key::Share(id) | Key::LegacyShare(id) => format!("session_share[{id}]"),
+        Key::Record(_, id) => format!("record[{id}]"),
     }
 }
 

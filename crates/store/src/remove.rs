@@ -1,11 +1,8 @@
 //! Removing sessions with everything that belongs to them.
 
-use std::collections::HashSet;
-
-use annals_core::id::SessionId;
-use annals_core::lens::Session;
 use annals_core::{Key, Transaction};
 
+use crate::family::Family;
 use crate::home::{CommitError, Read, ReadError, Receipt, SessionRecord, Write};
 use crate::query::SessionQuery;
 
@@ -33,18 +30,7 @@ pub struct Removal {
 /// Finds everything that belongs to a session: the sessions it started, and theirs, with all documents.
 pub fn plan(home: &dyn Read, session: SessionRecord) -> Result<Removal, ReadError> {
     let all = home.sessions(&SessionQuery::default())?.value;
-    let mut found: HashSet<SessionId> = HashSet::from([session.id.clone()]);
-    let mut sessions = vec![session];
-    let mut next = 0;
-    while let Some(parent) = sessions.get(next).map(|parent| parent.id.clone()) {
-        for record in &all {
-            let named = record.stored.document.lens::<Session<'_>>().parent_id;
-            if named.is_some_and(|named| named == parent.as_str()) && found.insert(record.id.clone()) {
-                sessions.push(record.clone());
-            }
-        }
-        next += 1;
-    }
+    let sessions = Family::of(&all).with_descendants(vec![session]);
     let mut keys = Vec::new();
     for session in &sessions {
         keys.extend(home.session_keys(&session.id)?);

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use annals_core::Usage;
 use annals_core::id::{Millis, ProjectId};
-use annals_core::lens::Session;
 use annals_core::usage::ToolUse;
+use annals_core::{Provenance, Usage};
 use rayon::prelude::*;
 
 use crate::figures::Role;
@@ -108,12 +107,12 @@ fn count_session(
     record: &SessionRecord,
     day_of: &(dyn Fn(Millis) -> i64 + Sync),
 ) -> Result<(Stats, Vec<Quarantined>), ReadError> {
-    let time = record.stored.document.lens::<Session<'_>>().time.unwrap_or_default();
-    let mut stats = Stats { sessions: 1, earliest: time.created, latest: time.updated, ..Stats::default() };
+    let (earliest, latest) = (record.info.created(), record.info.updated());
+    let mut stats = Stats { sessions: 1, earliest, latest, ..Stats::default() };
     let mut quarantined = Vec::new();
     let unvisited = home.figures(record, Want::ToolCalls, &mut |mut figures| {
         quarantined.append(&mut figures.quarantined);
-        if figures.converted {
+        if figures.provenance == Provenance::OpencodeSecondStore {
             // OpenCode counts these neither.
             return ControlFlow::Continue(());
         }

@@ -2,7 +2,6 @@
 
 use annals_core::Usage;
 use annals_core::id::{Millis, ProjectId, SessionId};
-use annals_core::lens::Session;
 
 pub use crate::figures::SessionState;
 use crate::figures::{Figures, Role};
@@ -50,18 +49,17 @@ pub struct SessionSummary {
 impl SessionSummary {
     /// What the session document alone tells.
     pub fn of_document(record: &SessionRecord) -> SessionSummary {
-        let session = record.stored.document.lens::<Session<'_>>();
-        let time = session.time.unwrap_or_default();
+        let info = &record.info;
         SessionSummary {
             id: record.id.clone(),
             project: record.project.clone(),
-            title: session.title.map(|title| title.to_string()).unwrap_or_default(),
-            directory: session.directory.map(|directory| directory.to_string()),
-            parent: session.parent_id.and_then(|parent| SessionId::parse(&parent.to_str()).ok()),
-            version: session.version.map(|version| version.to_string()),
-            created: time.created,
-            updated: time.updated,
-            archived: time.archived,
+            title: info.title().to_owned(),
+            directory: info.directory().map(ToOwned::to_owned),
+            parent: info.parent(),
+            version: info.version().map(ToOwned::to_owned),
+            created: info.created(),
+            updated: info.updated(),
+            archived: info.archived(),
             messages: 0,
             parts: 0,
             usage: Usage::default(),

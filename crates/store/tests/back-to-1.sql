@@ -1,4 +1,4 @@
--- Makes a store of version 1 out of one of this version, for tests of the upgrade.
+-- Makes a store of version 1 out of one of version 5, for tests of the upgrade.
 DROP TABLE operation_change;
 DROP TABLE operation_piece;
 DROP TABLE operation_step;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use annals::copy::{Account, CopyError, CopyFailure, Options, Tally, copy, with_children};
+use annals::copy::{Account, CopyError, CopyFailure, Options, Tally, copy};
+use annals::family::Family;
 use annals::home::{Read, Write};
 use annals::homes::UnionHome;
 use annals::homes::opencode::database::Generation;
@@ -133,7 +134,7 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
                 let session = context.session(&from, name);
                 wanted.push(session.map_err(|error| only_in_target(context, args, name).unwrap_or(error))?);
             }
-            with_children(&found.value, wanted)
+            Family::of(&found.value).with_descendants(wanted)
         }
     };
     // The oldest first, so that rows lie in the order of time.

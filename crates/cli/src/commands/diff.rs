@@ -218,6 +218,7 @@ fn to_json<'a>(changed: &'a Changed, session_id: &'a str) -> Result<ChangedJson<
             Key::Todo(_) => "todo",
             Key::Diff(_) => "diff",
             Key::Share(_) | Key::LegacyShare(_) => "share",
+            Key::Record(..) => "record",
         },
         session_id,
         message_id,

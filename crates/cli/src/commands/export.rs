@@ -181,7 +181,7 @@ fn write(
                     &mut matched,
                     &mut left.quarantined,
                     &mut |message| {
-                        if message.converted {
+                        if !message.stored.provenance.is_verbatim() {
                             left.n_left_out += 1;
                             return Ok(());
                         }

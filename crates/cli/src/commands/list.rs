@@ -59,7 +59,7 @@ pub(crate) fn run(context: &Context, args: &ListArgs) -> CommandResult {
     // What the session documents decide alone needs no message to be read.
     let by_messages = args.filters.agent.is_some() || args.filters.model.is_some();
     if args.sort == SortBy::Created {
-        records.sort_by_cached_key(|record| std::cmp::Reverse(record.created()));
+        records.sort_by_cached_key(|record| std::cmp::Reverse(record.info.created()));
     }
     if matches!(args.sort, SortBy::Updated | SortBy::Created) && !by_messages {
         records.truncate(args.limit.unwrap_or(usize::MAX));

@@ -275,6 +275,7 @@ fn make_bases(root: &Path, shim: &Path) -> [(&'static str, PathBuf); 8] {
     run(full, &["rm", "--yes", "--home", ".local/share/annals/annals.db", "ses_36b4bbffe2"]);
     copy(full, old);
     let connection = rusqlite::Connection::open(old.join(".local/share/annals/annals.db")).unwrap();
+    connection.execute_batch(include_str!("../../../store/tests/back-to-5.sql")).unwrap();
     connection.execute_batch(include_str!("../../../store/tests/back-to-1.sql")).unwrap();
     connection.close().unwrap();
     // The same sessions in a directory and in a database.

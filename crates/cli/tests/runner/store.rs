@@ -516,7 +516,7 @@ fn without_a_store_the_homes_are_read() {
     ID      UPDATED     MSGS  TOKENS      COST  TITLE
     36aaaa  19h ago        2       0        $0  Renamed
     -- stderr
-    warning: HOME/.local/share/annals/annals.db was made by a later version of annals (schema 99, this one knows 5); OpenCode's homes are read as they are (install the newer annals)
+    warning: HOME/.local/share/annals/annals.db was made by a later version of annals (schema 99, this one knows 6); OpenCode's homes are read as they are (install the newer annals)
     1 session
     ");
     // None of it was touched.

@@ -10,7 +10,7 @@
 
 use super::{ImportError, Imported};
 use crate::document::{Document, Key};
-use crate::id::{IdError, MessageId, PartId, ProjectId, SessionId};
+use crate::id::{IdError, MessageId, PartId, ProjectId, RecordId, SessionId};
 use crate::json::{JsWriter, Node, Style, Text};
 
 const VERSION: f64 = 1.0;
@@ -41,6 +41,9 @@ pub fn write(key: &Key, document: &Document) -> Vec<u8> {
         }
         if let Key::Part(_, _, part) = key {
             writer.member("part", &Text::from(part));
+        }
+        if let Key::Record(_, record) = key {
+            writer.member("record", &Text::from(record));
         }
         let as_opencode_writes_it = JsWriter::document(Style::Pretty, document) == document.bytes();
         match as_opencode_writes_it {
@@ -94,6 +97,7 @@ fn read_line(entry: &Document, line: usize) -> Result<Option<(Key, Document)>, I
         "diff" => Key::Diff(session()?),
         "share" => Key::Share(session()?),
         "legacy-share" => Key::LegacyShare(session()?),
+        "record" => Key::Record(session()?, RecordId::parse(&text("record")?).map_err(id)?),
         other => return Err(ImportError::shape(place, format!("is of an unknown kind, `{other}`"))),
     };
     let document = match root.get("document") {
@@ -114,6 +118,7 @@ fn kind(key: &Key) -> &'static str {
         Key::Diff(_) => "diff",
         Key::Share(_) => "share",
         Key::LegacyShare(_) => "legacy-share",
+        Key::Record(..) => "record",
     }
 }
 
@@ -141,6 +146,7 @@ mod tests {
             Key::Diff(session()),
             Key::Share(session()),
             Key::LegacyShare(session()),
+            Key::Record(session(), RecordId::parse("000001").unwrap()),
         ];
         let document = Document::parse(b"{}".to_vec()).unwrap();
         let mut lines = header();

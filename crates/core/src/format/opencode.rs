@@ -53,7 +53,7 @@ impl ExportWriter {
 pub fn read(export: &Document, fallback: &ProjectId) -> Result<Imported, ImportError> {
     let root = export.root();
     let info = object(root.get("info"), "`info`")?;
-    let session = id(info, "id", "`info.id`", SessionId::parse)?;
+    let session = id(info, "id", "`info.id`", SessionId::parse_opencode)?;
     let project = match info.get("projectID").filter(|project| !project.is_null()) {
         Some(_) => id(info, "projectID", "`info.projectID`", ProjectId::parse)?,
         None => fallback.clone(),
@@ -63,11 +63,11 @@ pub fn read(export: &Document, fallback: &ProjectId) -> Result<Imported, ImportE
     for (n, message) in messages.items().enumerate() {
         let place = format!("`messages[{n}].info`");
         let info = object(message.get("info"), &place)?;
-        let message_id = id(info, "id", &place, MessageId::parse)?;
+        let message_id = id(info, "id", &place, MessageId::parse_opencode)?;
         let parts = array(message.get("parts"), &format!("`messages[{n}].parts`"))?;
         for (m, part) in parts.items().enumerate() {
             let place = format!("`messages[{n}].parts[{m}]`");
-            let part_id = id(object(Some(part), &place)?, "id", &place, PartId::parse)?;
+            let part_id = id(object(Some(part), &place)?, "id", &place, PartId::parse_opencode)?;
             let key = Key::Part(session.clone(), message_id.clone(), part_id);
             documents.push((key, stored(part)?));
         }

@@ -25,7 +25,12 @@ pub fn searchable(key: &Key, document: &Document, emit: &mut dyn FnMut(&str)) {
         Key::Session(..) => say(document.lens::<Session<'_>>().title.as_ref(), emit),
         Key::Message(..) => message(&document.lens(), emit),
         Key::Part(..) => part(document, emit),
-        Key::Project(_) | Key::Todo(_) | Key::Diff(_) | Key::Share(_) | Key::LegacyShare(_) => {}
+        Key::Project(_)
+        | Key::Todo(_)
+        | Key::Diff(_)
+        | Key::Share(_)
+        | Key::LegacyShare(_)
+        | Key::Record(..) => {}
     }
 }
 

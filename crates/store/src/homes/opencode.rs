@@ -4,4 +4,5 @@ pub mod arrange;
 pub mod complete;
 pub mod database;
 pub mod directory;
+mod foreign;
 pub mod second_store;

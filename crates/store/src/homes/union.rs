@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use annals_core::id::{Millis, SessionId};
-use annals_core::lens::Session;
 use annals_core::{Key, Stored};
 
 use crate::check::Problem;
@@ -218,11 +217,8 @@ impl Read for UnionHome<'_> {
 
 /// Makes one record of two of the same session: the one used last counts, and its origin comes first.
 fn merge(known: &mut SessionRecord, other: SessionRecord) {
-    let updated = |record: &SessionRecord| -> Option<Millis> {
-        record.stored.document.lens::<Session<'_>>().time.and_then(|time| time.updated)
-    };
     let (mut newer, mut older) = (other, known.clone());
-    if updated(&newer) <= updated(&older) {
+    if newer.info.updated() <= older.info.updated() {
         std::mem::swap(&mut newer, &mut older);
     }
     older.origins.retain(|origin| !newer.origins.contains(origin));

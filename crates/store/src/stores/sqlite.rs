@@ -59,6 +59,7 @@ const UPGRADES: &[&str] = &[
     include_str!("sqlite/schema-3.sql"),
     include_str!("sqlite/schema-4.sql"),
     include_str!("sqlite/schema-5.sql"),
+    include_str!("sqlite/schema-6.sql"),
 ];
 /// The version of the tables.
 const SCHEMA: i64 = 1 + UPGRADES.len() as i64;

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use annals_core::Stored;
 use annals_core::id::SessionId;
-use annals_core::lens::Session;
 use rusqlite::Connection;
 
 use super::compare::{self, Leaders, Origin, is_overtaken};
@@ -231,13 +230,13 @@ impl<'c> Committing<'c> {
             let (Some(number), true, Some(record)) = (number, is_known, source.session(id)?) else {
                 return Ok(false);
             };
-            let updated = record.stored.document.lens::<Session<'_>>().time.and_then(|time| time.updated);
+            let updated = record.info.updated();
             if looks.iter().any(|look| look.home == self.home && Some(look.updated) != updated) {
                 return Ok(false);
             }
             let comparing = self.comparing(id.clone(), Some(number), looks.len() > 1);
             let unknown = |_: &_, _: &_| Text::Unknown;
-            let finding = comparing.document(record.stored.key, &record.stored.document, false, unknown)?;
+            let finding = comparing.document(&record.stored, unknown)?;
             found.push((number, id, finding));
         }
         let failed = |error: rusqlite::Error| self.store.commit_error(&error);
@@ -273,7 +272,7 @@ impl<'c> Committing<'c> {
             let looks = number.map(|number| self.store.looks(number)).transpose()?.unwrap_or_default();
             let comparing = self.comparing(session, number, looks.iter().any(|look| look.home != self.home));
             self.account.seen += 1;
-            let finding = comparing.document(stored.key, &stored.document, false, |_, _| Text::Unknown)?;
+            let finding = comparing.document(&stored, |_, _| Text::Unknown)?;
             self.account.unchanged += usize::from(!finding.as_ref().is_some_and(Finding::is_import));
             found.extend(finding.map(|finding| (looks, finding)));
         }
@@ -305,6 +304,7 @@ impl<'c> Committing<'c> {
             home: self.home,
             is_shared,
             is_new: number.is_none(),
+            is_leading: false,
             has_messages: number.is_some(),
         }
     }
@@ -320,7 +320,7 @@ impl<'c> Committing<'c> {
             let known = revising.state(&stored.key).map_err(failed)?;
             // Every home has its own record of a project, with its own times; the one that was there first stays.
             let is_others = known.is_some_and(|known| known.is_present && known.home != Some(self.home));
-            let prepared = Prepared::new(&stored.key, &stored.document, false);
+            let prepared = Prepared::of(&stored);
             let is_written = !is_others
                 && revising.put(&stored.key, &prepared, Some(&stored.document)).map_err(failed)?
                     != Put::Unchanged;

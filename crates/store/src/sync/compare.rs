@@ -37,7 +37,8 @@ pub(crate) struct Look {
     pub(crate) home: i64,
     /// When the session was last used there, as its document says.
     pub(crate) updated: Millis,
-    pub(crate) is_database: bool,
+    /// The rank of the home: see `Source::rank`.
+    pub(crate) rank: i64,
     pub(crate) is_own: bool,
     /// Counts all looks, whatever the clock says.
     pub(crate) turn: i64,
@@ -50,8 +51,7 @@ pub(crate) struct Look {
 /// The look that leads: where the session was last used; of equals a database before a directory, the user's own home before one that was
 /// only named, and then the one that was looked at later. A home that no longer has the session leads only if none has it.
 pub(crate) fn leader<'l>(looks: impl IntoIterator<Item = &'l Look>) -> Option<&'l Look> {
-    let rank =
-        |look: &&Look| (look.is_there, look.updated, look.is_database, look.is_own, look.turn, look.home);
+    let rank = |look: &&Look| (look.is_there, look.updated, look.rank, look.is_own, look.turn, look.home);
     looks.into_iter().max_by_key(rank)
 }
 
@@ -302,7 +302,7 @@ mod tests {
         Look {
             home,
             updated,
-            is_database: home != DIRECTORY,
+            rank: i64::from(home != DIRECTORY),
             is_own: home != FOREIGN,
             turn,
             is_there: true,

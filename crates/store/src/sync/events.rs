@@ -197,7 +197,7 @@ fn commit(
     for moment in past.chunk_by(|a, b| a.time == b.time) {
         let mut revising = Revising::of_the_past(&writing, moment[0].time, REASON, home);
         for Past { key, document, .. } in moment {
-            let prepared = document.as_ref().map(|document| Prepared::new(key, document, false));
+            let prepared = document.as_ref().map(|document| Prepared::new(key, document));
             account.recorded += usize::from(revising.put_past(key, prepared.as_ref()).map_err(failed)?);
         }
         revising.finish().map_err(failed)?;

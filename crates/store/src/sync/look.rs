@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::SyncSender;
 
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
-use annals_core::lens::{Message, Session};
-use annals_core::{Document, Key};
+use annals_core::lens::Message;
+use annals_core::{Key, Provenance, Stored};
 
 use super::Options;
-use super::compare::{Asked, Cursor, Depth, Look, Reading};
+use super::compare::{self, Asked, Cursor, Depth, Look, Reading};
 use super::source::{Seen, Source, look};
 use super::survey::Job;
 use crate::figures::Figures;
@@ -49,6 +49,19 @@ pub(super) struct Tour<'t> {
     pub(super) sender: SyncSender<Chunk>,
 }
 
+impl Tour<'_> {
+    /// Whether several homes have a session and this look leads.
+    fn is_leading(&self, session: i64, look: &Look) -> Result<bool, ReadError> {
+        let mut looks = self.store.looks(session)?;
+        looks.retain(|known| known.home != look.home);
+        if looks.is_empty() {
+            return Ok(false);
+        }
+        looks.push(look.clone());
+        Ok(compare::leader(&looks).is_some_and(|leader| leader.home == look.home))
+    }
+}
+
 /// Something for the writer.
 pub(super) struct Chunk {
     pub(super) job: usize,
@@ -83,13 +96,12 @@ pub(super) fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), Re
     let depth = known_depth.map_or(tour.asked.depth, |known| known.max(tour.asked.depth));
     let looked = tour.store.now();
     let Some(record) = tour.source.sighted(&job.sighting)? else { return Ok(()) };
-    let updated =
-        record.stored.document.lens::<Session<'_>>().time.and_then(|time| time.updated).unwrap_or(0);
+    let updated = record.info.updated().unwrap_or(0);
     let begin = |depth: Depth| Looking::begin(tour, index, &job.sighting.session, updated, depth);
     if depth < Depth::Parts {
         let counted = count(tour.source, &record, depth)?;
         // What comes from OpenCode's second transcript store is not added up, which only its documents tell.
-        if !counted.figures.iter().any(|figures| figures.converted) {
+        if !counted.figures.iter().any(|figures| figures.provenance == Provenance::OpencodeSecondStore) {
             return begin(depth)?.finish_counted(tour, job, &record, counted, (depth, updated, looked));
         }
     }
@@ -150,7 +162,7 @@ impl<'l> Looking<'l> {
         let look = Look {
             home: tour.home,
             updated,
-            is_database: tour.source.as_database().is_some(),
+            rank: tour.source.rank(),
             is_own: tour.is_own,
             turn: i64::MAX,
             is_there: true,
@@ -163,6 +175,7 @@ impl<'l> Looking<'l> {
             is_shared: number.is_some_and(|number| tour.shared.contains(&number)),
             is_new: number.is_none(),
             has_messages: number.map_or(Ok(false), |number| tour.store.has_messages(number))?,
+            is_leading: number.map_or(Ok(false), |number| tour.is_leading(number, &look))?,
         };
         Ok(Looking {
             comparing,
@@ -190,7 +203,7 @@ impl<'l> Looking<'l> {
         counted: Counted,
         (depth, updated, looked): (Depth, Millis, Millis),
     ) -> Result<(), ReadError> {
-        self.document(record.stored.key.clone(), &record.stored.document, false)?;
+        self.document(&record.stored)?;
         let Counted { summary, figures, quarantined } = counted;
         let quiet = tour.asked.began - job.sighting.written.max(updated);
         let is_open = summary.state == SessionState::Open;
@@ -220,7 +233,7 @@ impl<'l> Looking<'l> {
         (updated, looked): (Millis, Millis),
     ) -> Result<(), ReadError> {
         self.last = job.sighting.written.max(updated);
-        self.document(record.stored.key.clone(), &record.stored.document, false)?;
+        self.document(&record.stored)?;
         let since = match job.reading {
             Reading::Since(since) => Some(since),
             Reading::Whole | Reading::Nothing => None,
@@ -256,12 +269,12 @@ impl<'l> Looking<'l> {
         Ok(())
     }
 
-    fn document(&mut self, key: Key, document: &Document, converted: bool) -> Result<(), ReadError> {
+    fn document(&mut self, stored: &Stored) -> Result<(), ReadError> {
         self.tally.seen += 1;
-        self.tally.bytes += document.bytes().len();
+        self.tally.bytes += stored.document.bytes().len();
         // What a part is to the index depends on its message; where that was not read, the index is told later.
         let can_be_indexed = self.is_indexed
-            && match key {
+            && match stored.key {
                 Key::Session(..) | Key::Message(..) => true,
                 Key::Part(..) => self.context.is_some(),
                 _ => false,
@@ -271,7 +284,7 @@ impl<'l> Looking<'l> {
             true => Text::Known(Entry::of(key, document, context).map(Box::new)),
             false => Text::Unknown,
         };
-        let finding = self.comparing.document(key, document, converted, text)?;
+        let finding = self.comparing.document(stored, text)?;
         self.tally.unchanged += usize::from(!finding.as_ref().is_some_and(Finding::is_import));
         self.extend(finding);
         if self.tally.bytes >= CHUNK_BYTES {
@@ -327,7 +340,7 @@ impl<'l> Looking<'l> {
             self.is_open |= annals_core::stream::is_open(&stored.key, &stored.document);
             self.context =
                 self.is_indexed.then(|| Context::of(&Figures::of(&message, message.created().unwrap_or(0))));
-            self.document(stored.key.clone(), &stored.document, seen.converted)?;
+            self.document(stored)?;
         } else {
             self.context = None;
         }
@@ -335,7 +348,7 @@ impl<'l> Looking<'l> {
         for (id, stored) in seen.parts {
             if let Some(stored) = stored {
                 self.is_open |= annals_core::stream::is_open(&stored.key, &stored.document);
-                self.document(stored.key, &stored.document, seen.converted)?;
+                self.document(&stored)?;
             }
             present.insert(id);
         }
@@ -387,7 +400,7 @@ impl<'l> Looking<'l> {
         let mut is_certain = true;
         for key in Key::beside(id) {
             match source.document(&key) {
-                Ok(Some(stored)) => self.document(key, &stored.document, false)?,
+                Ok(Some(stored)) => self.document(&stored)?,
                 Ok(None) if source.has_place_for(&key) => missing.push(key),
                 Ok(None) => {}
                 Err(ReadError::Unreadable(problem)) => {

@@ -41,6 +41,12 @@ pub trait Source: Read {
         true
     }
 
+    /// Which home leads among those in which a session was used at the same time: the one with the highest rank. A newer
+    /// generation of an agent's storage ranks above an older one, which the agent does not write to any more.
+    fn rank(&self) -> i64 {
+        0
+    }
+
     /// The home as OpenCode's database, which may have a log of what was changed in it.
     fn as_database(&self) -> Option<&OpencodeDatabase> {
         None
@@ -86,8 +92,6 @@ pub struct Seen {
     pub n_parts: usize,
     /// Whether `parts` are all there are: then those that are missing have been deleted.
     pub is_complete: bool,
-    /// Whether it comes from OpenCode's second transcript store.
-    pub converted: bool,
     /// Parts that could not be read.
     pub quarantined: Vec<Quarantined>,
 }
@@ -106,7 +110,6 @@ impl Seen {
             parts: parts.collect(),
             n_parts: record.n_parts,
             is_complete: record.quarantined.is_empty(),
-            converted: record.converted,
             quarantined: record.quarantined,
         })
     }

@@ -137,7 +137,7 @@ impl Patient {
         // What sync notes, so that there are such rows as well.
         sql(
             &path,
-            "INSERT INTO home (n, url, by_time, synced) VALUES (1, '/home/dev/.local/share/opencode', 0, 1);
+            "INSERT INTO home (n, url, rank, synced) VALUES (1, '/home/dev/.local/share/opencode', 0, 1);
              INSERT INTO origin (session, home, place, updated, stamp, looked, settled, stage, events, gone) SELECT n, 1, 'session/' || id, 1, x'01', 1, 1, 2, NULL, NULL FROM document WHERE kind = 2;
              INSERT INTO held (document, home, bytes, state) SELECT n, 1, hash, hash FROM document WHERE kind = 3 AND n % 3 = 0;
              PRAGMA wal_checkpoint(TRUNCATE)",
@@ -600,7 +600,7 @@ fn what_does_not_fit_together_is_found() {
         ("UPDATE document SET kind = 77 WHERE n = 9", "77 is no kind of document"),
         ("UPDATE past SET data = x'00' WHERE document = (SELECT min(document) FROM past)", "since revision"),
         (
-            "INSERT INTO document (owner, kind, id, era, converted, revision, since) SELECT owner, kind, id, era + 1, 0, 0, 0 FROM document WHERE n = 9",
+            "INSERT INTO document (owner, kind, id, position, provenance, revision, since) SELECT owner, kind, id, position + 1, 0, 0, 0 FROM document WHERE n = 9",
             "with the id of another one",
         ),
         (

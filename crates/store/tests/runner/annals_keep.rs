@@ -359,7 +359,7 @@ fn what_is_no_whole_backup_is_not_restored() {
     refused("another database", "is not a store");
     std::fs::write(&backup, &bytes).unwrap();
     sql(&backup, "UPDATE meta SET value = 9; PRAGMA wal_checkpoint(TRUNCATE)");
-    refused("newer", "was made by a later version of annals (schema 9, this one knows 5)");
+    refused("newer", "was made by a later version of annals (schema 9, this one knows 6)");
     std::fs::write(&backup, &bytes).unwrap();
     sql(&backup, "UPDATE document SET data = 'x', form = 0 WHERE n = 2; PRAGMA wal_checkpoint(TRUNCATE)");
     refused("a wrong text", "its text is not what its hash says");
@@ -526,7 +526,7 @@ fn pruning_without_names_is_for_what_sync_brought_and_shrinks_the_file() {
     sql(
         store.path(),
         &format!(
-            "INSERT INTO home (n, url, by_time) VALUES (1, '/x', 0);
+            "INSERT INTO home (n, url, rank) VALUES (1, '/x', 0);
              UPDATE document SET home = 1 WHERE kind = 5 AND owner = (SELECT n FROM document WHERE id = '{}')",
             synced.session
         ),
@@ -629,7 +629,7 @@ fn a_forgotten_session_leaves_nothing_in_any_file() {
     sql(
         store.path(),
         &format!(
-            "INSERT INTO home (n, url, by_time) VALUES (1, '/x', 0);
+            "INSERT INTO home (n, url, rank) VALUES (1, '/x', 0);
              INSERT INTO origin (session, home, place, updated, stamp, looked, settled, stage, events, gone) SELECT n, 1, 'session/' || id, 1, x'01', 1, 1, 2, NULL, NULL FROM document WHERE kind = 2;
              INSERT INTO held (document, home, bytes, state) SELECT n, 1, hash, hash FROM document WHERE kind = 3;
              INSERT INTO quarantine VALUES (1, 'message/{0}/x', 'torn', '{0}', 1), (1, 'part/{0}/y', 'torn', NULL, 1),

@@ -1102,7 +1102,7 @@ fn sessions_of_opencode_2_are_read() {
         .filter_map(|part| Some(part.document.root().get("text")?.as_text()?.to_string()))
         .collect();
     assert_eq!(texts, ["Two and two?", "Four."]);
-    assert!(messages.iter().all(|message| message.converted));
+    assert!(messages.iter().all(|message| !message.stored.provenance.is_verbatim()));
     let key = &messages[1].stored.key;
     assert_eq!(database.home.document(key).unwrap().unwrap().document, messages[1].stored.document);
     let remarks = database.home.remarks().join("\n");
@@ -1160,7 +1160,7 @@ fn a_message_in_both_stores_is_one_message() {
         .iter()
         .map(|message| {
             let text = message.parts[0].document.root().get("text").unwrap().as_text().unwrap().to_string();
-            (text, message.converted)
+            (text, !message.stored.provenance.is_verbatim())
         })
         .collect();
     let expected = [("first store", false), ("between", true), ("first store", false)];
@@ -1238,7 +1238,7 @@ fn transcripts(home: &OpencodeDatabase) -> BTreeMap<String, Vec<String>> {
     let of = |record: &SessionRecord| {
         let (messages, quarantined) = messages(home, record);
         assert!(quarantined.is_empty());
-        let first = messages.into_iter().filter(|message| !message.converted);
+        let first = messages.into_iter().filter(|message| message.stored.provenance.is_verbatim());
         let all = first.flat_map(|message| std::iter::once(message.stored).chain(message.parts));
         all.map(|stored| stored.document.text().to_owned()).collect()
     };

@@ -233,7 +233,7 @@ fn real_events_are_dated() {
         for (session, (recorded, _)) in logs(&home) {
             assert!(recorded.is_sorted_by_key(|change| change.time), "{session}");
             let record = home.session(&session_id(&session)).unwrap().unwrap();
-            let first = recorded.first().unwrap().time - record.created().unwrap();
+            let first = recorded.first().unwrap().time - record.info.created().unwrap();
             assert!((0..100).contains(&first), "{session}: {first} ms");
             // However much of the log is read.
             let middle = recorded.len() / 2;

@@ -314,8 +314,11 @@ mod tests {
     use annals_core::id::{MessageId, PartId, ProjectId, SessionId};
 
     fn part_key() -> Key {
-        let (session, message, part) =
-            (SessionId::parse("ses_1"), MessageId::parse("msg_1"), PartId::parse("prt_1"));
+        let (session, message, part) = (
+            SessionId::parse_opencode("ses_1"),
+            MessageId::parse_opencode("msg_1"),
+            PartId::parse_opencode("prt_1"),
+        );
         Key::Part(session.unwrap(), message.unwrap(), part.unwrap())
     }
 
@@ -381,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_session_goes_back_to_the_order_of_its_file() {
-        let key = Key::Session(ProjectId::global(), SessionId::parse("ses_1").unwrap());
+        let key = Key::Session(ProjectId::global(), SessionId::parse_opencode("ses_1").unwrap());
         let row = r#"{"id":"ses_1","slug":"a-b","projectID":"global","directory":"/d","path":"","title":"T","agent":"build","version":"1.1.65","summary":{"additions":0,"deletions":0,"files":0},"cost":1,"tokens":{},"permission":[],"time":{"created":1,"updated":2}}"#;
         let file = for_file(&key, &parse(row)).unwrap();
         let keys: Vec<String> = file.root().members().map(|(key, _)| key.to_string()).collect();

@@ -959,7 +959,7 @@ mod tests {
     fn completed(document: &Document, around: &Surroundings<'_>) -> Completed {
         match document.root().get("role") {
             Some(_) => message(document, around),
-            None => part(document, &PartId::parse("prt_1").unwrap(), around),
+            None => part(document, &PartId::parse_opencode("prt_1").unwrap(), around),
         }
     }
 
@@ -1212,7 +1212,7 @@ mod tests {
         ] {
             assert_eq!(check(&parse(text)), Completed::Unservable(reason.to_owned()), "{text}");
         }
-        let other = PartId::parse("part_1").unwrap();
+        let other = PartId::parse_opencode("part_1").unwrap();
         assert_eq!(
             part(&parse(r#"{"type":"text","text":""}"#), &other, &AROUND),
             Completed::Unservable("its id part_1 does not begin with `prt`".to_owned())

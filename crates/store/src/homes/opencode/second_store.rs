@@ -442,7 +442,7 @@ fn part_id(message: &MessageId, index: usize) -> PartId {
         Some((field, rest)) => format!("prt_{field}{number}{}", &rest[number.len()..]),
         None => format!("prt_x{}{number}", &ContentHash::of(message.as_str().as_bytes()).to_string()[..32]),
     };
-    PartId::parse(&text).expect("it has at most 43 letters and digits")
+    PartId::parse_opencode(&text).expect("it has at most 43 letters and digits")
 }
 
 /// The 12 digits of time and the 14 random ones of an id as OpenCode makes it.
@@ -688,11 +688,11 @@ mod tests {
 
     fn row(id: &str, kind: &str, data: &str) -> Row {
         let data = Document::parse(data.as_bytes().to_vec()).unwrap();
-        Row { id: MessageId::parse(id).unwrap(), kind: kind.to_owned(), data }
+        Row { id: MessageId::parse_opencode(id).unwrap(), kind: kind.to_owned(), data }
     }
 
     fn converted(rows: &[Row]) -> Vec<Converted> {
-        convert(&SessionId::parse(SESSION).unwrap(), "/home/dev/shop", rows)
+        convert(&SessionId::parse_opencode(SESSION).unwrap(), "/home/dev/shop", rows)
     }
 
     /// The one message that a row becomes: it without its ids, and its parts without theirs.
@@ -1086,7 +1086,7 @@ mod tests {
             [MESSAGE, "msg_00000000000000000000000001", "msg_00000000000000000000000002", "msg_1", &long];
         let mut seen = std::collections::HashSet::new();
         for id in ids {
-            let message = MessageId::parse(id).unwrap();
+            let message = MessageId::parse_opencode(id).unwrap();
             let numbers = [0, 1, 9_999, 10_000, 99_999, 100_000, 999_999_999];
             let made = numbers.map(|number| part_id(&message, number));
             assert!(made.is_sorted_by(|a, b| a.as_str() < b.as_str()), "{made:?}");
@@ -1096,7 +1096,7 @@ mod tests {
             }
             assert!(made.into_iter().all(|id| seen.insert(id)));
         }
-        let made = part_id(&MessageId::parse(MESSAGE).unwrap(), 12_345);
+        let made = part_id(&MessageId::parse_opencode(MESSAGE).unwrap(), 12_345);
         assert_eq!(made.as_str(), "prt_136117656001z000012345oSms");
     }
 

@@ -40,7 +40,10 @@ impl SqliteStore {
         // Compressing and hashing come first: nobody waits for them.
         let prepared: Vec<Option<Prepared>> = changes
             .iter()
-            .map(|change| Some(Prepared::new(&change.key, change.document.as_ref()?, false)))
+            .map(|change| {
+                let prepared = Prepared::new(&change.key, change.document.as_ref()?);
+                Some(Prepared { position: change.position, provenance: change.provenance, ..prepared })
+            })
             .collect();
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;

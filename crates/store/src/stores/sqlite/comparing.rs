@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use annals_core::id::{MessageId, PartId, SessionId};
 use annals_core::json::same_value;
-use annals_core::{Document, Key};
+use annals_core::{Document, Key, Stored};
 use rusqlite::Connection;
 
 use super::SqliteStore;
@@ -28,49 +28,53 @@ pub(crate) struct Comparing<'s> {
     pub(crate) is_new: bool,
     /// Whether it has any of its messages.
     pub(crate) has_messages: bool,
+    /// Whether other homes have the session and this one leads: then messages stand where this home says.
+    pub(crate) is_leading: bool,
 }
 
 impl Comparing<'_> {
     /// Compares a document with what the home had at the last look. None if it is the same.
     pub(crate) fn document(
         &self,
-        key: Key,
-        document: &Document,
-        converted: bool,
+        stored: &Stored,
         text: impl FnOnce(&Key, &Document) -> Text,
     ) -> Result<Option<Finding>, ReadError> {
+        let Stored { key, document, position, .. } = stored;
         let hash = Hash::of(document.bytes());
         let is_unknown =
             self.is_new || (!self.has_messages && matches!(key, Key::Message(..) | Key::Part(..)));
         let known = match is_unknown {
             true => Before::Unknown,
-            false => self.store.read(|connection| self.before(connection, &key, document, hash))?,
+            false => self.store.read(|connection| self.before(connection, stored, hash))?,
         };
         let is_known = match known {
             Before::Same => return Ok(None),
-            Before::Shown(state) => return Ok(Some(Finding::Same(key, hash, state))),
+            Before::Moved => return Ok(Some(Finding::Stands(key.clone(), *position))),
+            Before::Shown(state) => {
+                let is_placed = self.is_leading && matches!(key, Key::Message(..) | Key::Part(..));
+                let position = is_placed.then_some(*position);
+                return Ok(Some(Finding::Same(key.clone(), hash, state, position)));
+            }
             Before::Other => true,
             Before::Unknown => false,
         };
-        let prepared = Box::new(Prepared::new(&key, document, converted));
-        let text = text(&key, document);
-        Ok(Some(Finding::Has(key, is_known.then(|| document.clone()), prepared, text)))
+        let prepared = Box::new(Prepared::of(stored));
+        let text = text(key, document);
+        Ok(Some(Finding::Has(key.clone(), is_known.then(|| document.clone()), prepared, text)))
     }
 
-    fn before(
-        &self,
-        connection: &Connection,
-        key: &Key,
-        document: &Document,
-        hash: Hash,
-    ) -> rusqlite::Result<Before> {
+    fn before(&self, connection: &Connection, stored: &Stored, hash: Hash) -> rusqlite::Result<Before> {
+        let Stored { key, document, position, .. } = stored;
         // Of a document that others only name, nothing is known.
         let Some(known) = state_of(connection, key)?.filter(|known| known.since != 0) else {
             return Ok(Before::Unknown);
         };
         let before = self.in_home(connection, &known)?;
         if before.is_there(key, hash) {
-            return Ok(Before::Same);
+            let is_moved = self.is_leading
+                && matches!(key, Key::Message(..) | Key::Part(..))
+                && known.position != *position;
+            return Ok(if is_moved { Before::Moved } else { Before::Same });
         }
         // A home whose bytes are shown has them shown as they are.
         let is_giver = known.home == Some(self.home) && before.bytes == known.hash;
@@ -166,6 +170,8 @@ enum Before {
     Unknown,
     /// The home had the same.
     Same,
+    /// The home had the same, and has it where it does not stand in the store.
+    Moved,
     /// The home had something else; what it has now says the same as this state, which is shown.
     Shown(Hash),
     /// The home had something else.

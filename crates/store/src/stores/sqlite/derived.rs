@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 
-use annals_core::Usage;
 use annals_core::lens::{Message, Session};
-use annals_core::{Key, Stored};
+use annals_core::{Key, Provenance, Stored, Usage};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::codec;
 use super::facts::{FIGURES, Facts, figures_of, store_call, store_message, usage_of};
 use super::kind::Kind;
-use super::rows::is_by_time;
 use super::{SqliteStore, rows};
 use crate::figures::{Call, Figures};
 use crate::home::{CommitError, SessionRecord, Want, row_place};
@@ -117,8 +115,8 @@ pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
             continue;
         };
         let Key::Session(project, id) = key.clone() else { continue };
-        let stored = Stored { place: row_place(&key), key, document };
-        let record = SessionRecord { id, project, stored, origins: Vec::new(), gone: None };
+        let stored = Stored::new(key.clone(), document, row_place(&key));
+        let record = SessionRecord::new(project, id, stored, Vec::new());
         let summary = add_up(connection, n, &record)?;
         let title = record.stored.document.lens::<Session<'_>>().title.map(|title| title.to_string());
         store(connection, n, title.as_deref(), &summary, false)?;
@@ -223,22 +221,21 @@ pub(super) fn figures_of_session(
             "message m WHERE m.session = ?1 AND m.n < 0 ORDER BY m.n DESC".to_owned()
         }
         Want::ToolCalls => "message m WHERE m.session = ?1 AND m.n > 0 ORDER BY m.n".to_owned(),
-        _ => format!(
-            "document d CROSS JOIN message m ON m.session = d.owner AND m.n = d.n \
-             WHERE d.owner = ?1 AND d.kind = 3 ORDER BY {}",
-            if is_by_time(connection, session)? { "m.made, d.id" } else { "d.era, d.id" }
-        ),
+        _ => "document d CROSS JOIN message m ON m.session = d.owner AND m.n = d.n \
+              WHERE d.owner = ?1 AND d.kind = 3 ORDER BY d.position, d.id"
+            .to_owned(),
     };
     let sql = format!(
-        "SELECT {FIGURES}, m.n, m.n IN (SELECT n FROM document WHERE converted), {counted} FROM {messages}"
+        "SELECT {FIGURES}, m.n, (SELECT d.provenance FROM document d WHERE d.n = m.n AND d.provenance), {counted} FROM {messages}"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([session])?;
     while let Some(row) = rows.next()? {
         places.insert(row.get(13)?, figures.len());
-        figures.push(Figures { converted: row.get(14)?, n_parts: row.get(15)?, ..figures_of(row)? });
+        let provenance = Provenance::from_number(row.get::<_, Option<i64>>(14)?.unwrap_or(0));
+        figures.push(Figures { provenance, n_parts: row.get(15)?, ..figures_of(row)? });
     }
-    if figures.iter().any(|figures| figures.converted) {
+    if figures.iter().any(|figures| !figures.provenance.is_verbatim()) {
         // Not all of them are added up.
         for (n, place) in &places {
             figures[*place].n_parts = n_parts(connection, *n)?;

@@ -3,7 +3,7 @@
 use annals_core::id::Millis;
 use annals_core::json::Node;
 use annals_core::lens::{Message, ToolPart};
-use annals_core::{Document, Key, Usage};
+use annals_core::{Document, Key, Position, Provenance, Stored, Usage};
 use rusqlite::{Connection, Row};
 
 use super::codec::{self, Packed};
@@ -15,8 +15,9 @@ use crate::summary::SessionState;
 pub(crate) struct Prepared {
     pub(super) packed: Packed,
     pub(super) facts: Facts,
-    /// Whether it comes from OpenCode's second transcript store.
-    pub(super) converted: bool,
+    /// Where it stands among its siblings, if its home says so.
+    pub(super) position: Option<Position>,
+    pub(super) provenance: Provenance,
 }
 
 /// What a document of some kind tells.
@@ -28,8 +29,19 @@ pub(super) enum Facts {
 }
 
 impl Prepared {
-    pub(crate) fn new(key: &Key, document: &Document, converted: bool) -> Prepared {
-        Prepared { packed: codec::pack(document.bytes()), facts: Facts::of(key, document), converted }
+    pub(crate) fn new(key: &Key, document: &Document) -> Prepared {
+        Prepared {
+            packed: codec::pack(document.bytes()),
+            facts: Facts::of(key, document),
+            position: None,
+            provenance: Provenance::default(),
+        }
+    }
+
+    /// A document as a home holds it, at the position it has there.
+    pub(crate) fn of(stored: &Stored) -> Prepared {
+        let prepared = Prepared::new(&stored.key, &stored.document);
+        Prepared { position: Some(stored.position), provenance: stored.provenance, ..prepared }
     }
 
     /// When a message was made, as far as it says.
@@ -153,7 +165,7 @@ pub(super) fn figures_of(row: &Row<'_>) -> rusqlite::Result<Figures> {
         usage: usage_of(row, 7)?,
         n_parts: 0,
         calls: Vec::new(),
-        converted: false,
+        provenance: Provenance::default(),
         quarantined: Vec::new(),
     })
 }

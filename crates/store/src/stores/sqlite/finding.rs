@@ -1,7 +1,7 @@
 //! What a look has found to be otherwise than the store has it, and how that gets into the store.
 
 use annals_core::id::Millis;
-use annals_core::{Document, Key};
+use annals_core::{Document, Key, Position};
 
 use super::codec::Hash;
 use super::facts::Prepared;
@@ -16,8 +16,10 @@ pub(crate) enum Finding {
     /// The home has this document; with what the text index is to know of it. The document itself is left out where the store has nothing
     /// of it yet: many of them wait to be stored.
     Has(Key, Option<Document>, Box<Prepared>, Text),
-    /// The home has a document that says the same as a state in the store.
-    Same(Key, Hash, Hash),
+    /// The home has a document that says the same as a state in the store, and stands here if the home leads.
+    Same(Key, Hash, Hash, Option<Position>),
+    /// The home, which leads, has a document where it does not stand in the store.
+    Stands(Key, Position),
     /// The home does not have the document any more.
     Lacks(Key),
 }
@@ -30,7 +32,10 @@ impl Finding {
 
     pub(crate) fn key(&self) -> &Key {
         match self {
-            Finding::Has(key, ..) | Finding::Same(key, ..) | Finding::Lacks(key) => key,
+            Finding::Has(key, ..)
+            | Finding::Same(key, ..)
+            | Finding::Stands(key, _)
+            | Finding::Lacks(key) => key,
         }
     }
 }
@@ -81,7 +86,13 @@ pub(crate) fn apply(
             }
             Has::Document(prepared, document.as_ref())
         }
-        Finding::Same(_, bytes, state) => Has::Same { bytes: *bytes, state: *state },
+        Finding::Stands(key, position) => return revising.place(key, *position).map(|()| false),
+        Finding::Same(key, bytes, state, position) => {
+            if let Some(position) = position {
+                revising.place(key, *position)?;
+            }
+            Has::Same { bytes: *bytes, state: *state }
+        }
         Finding::Lacks(_) => Has::Nothing,
     };
     let is_changed = held::note(revising, &look.standing, home, finding.key(), &has, look.used_before)?;

@@ -18,7 +18,7 @@ use crate::sync::source::Source;
 struct Row {
     n: i64,
     url: String,
-    is_database: bool,
+    rank: i64,
     is_own: bool,
 }
 
@@ -29,8 +29,8 @@ impl SqliteStore {
         let writing = self.write()?;
         let url = source.url();
         writing
-            .prepare_cached("INSERT OR IGNORE INTO home (url, by_time, own) VALUES (?1, ?2, ?3)")
-            .and_then(|mut insert| insert.execute((&url, source.as_database().is_some(), is_own)))
+            .prepare_cached("INSERT OR IGNORE INTO home (url, rank, own) VALUES (?1, ?2, ?3)")
+            .and_then(|mut insert| insert.execute((&url, source.rank(), is_own)))
             .map_err(failed)?;
         let home = number(&writing, &url).map_err(failed)?.unwrap_or(0);
         self.finish(writing)?;
@@ -47,8 +47,7 @@ impl SqliteStore {
             Some(home) => return self.note_own(home.n, true),
             None => {}
         }
-        let is_database = source.as_database().is_some();
-        for home in known.iter().filter(|home| home.is_database == is_database) {
+        for home in known.iter().filter(|home| home.rank == source.rank()) {
             if !self.resemblance(home, source, is_own)?.is_same_home() {
                 continue;
             }
@@ -56,7 +55,9 @@ impl SqliteStore {
             let writing = self.write()?;
             writing
                 .execute("UPDATE home SET url = ?2, own = own OR ?3 WHERE n = ?1", (home.n, &url, is_own))
-                .and_then(|_| operations::follow_home(&writing, &home.url, &url, is_database))
+                .and_then(|_| {
+                    operations::follow_home(&writing, &home.url, &url, source.as_database().is_some())
+                })
                 .map_err(failed)?;
             self.finish(writing)?;
             return Ok(());
@@ -166,9 +167,9 @@ fn noted_path(connection: &Connection) -> rusqlite::Result<Option<String>> {
 }
 
 fn rows(connection: &Connection) -> rusqlite::Result<Vec<Row>> {
-    let mut statement = connection.prepare_cached("SELECT n, url, by_time, own FROM home ORDER BY n")?;
+    let mut statement = connection.prepare_cached("SELECT n, url, rank, own FROM home ORDER BY n")?;
     let rows = statement.query_map([], |row| {
-        Ok(Row { n: row.get(0)?, url: row.get(1)?, is_database: row.get(2)?, is_own: row.get(3)? })
+        Ok(Row { n: row.get(0)?, url: row.get(1)?, rank: row.get(2)?, is_own: row.get(3)? })
     })?;
     rows.collect()
 }

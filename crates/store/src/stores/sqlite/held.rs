@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use annals_core::id::Millis;
 use annals_core::json::same_value;
-use annals_core::{Document, Key};
+use annals_core::{Document, Key, Provenance};
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::{Deserialize, Serialize};
 
@@ -357,8 +357,9 @@ impl<'a, 'c> Changing<'a, 'c> {
         }
         let Some(n) = self.document.as_ref().map(|document| document.n) else { return Ok(false) };
         // A state that was pruned cannot be shown again. What is shown stays until the home is looked at as a whole.
-        let Some((document, converted)) = state_with(self.connection, n, state)? else { return Ok(false) };
-        Ok(self.revising.put(&key, &Prepared::new(&key, &document, converted), None)? != Put::Unchanged)
+        let Some((document, provenance)) = state_with(self.connection, n, state)? else { return Ok(false) };
+        let prepared = Prepared { provenance, ..Prepared::new(&key, &document) };
+        Ok(self.revising.put(&key, &prepared, None)? != Put::Unchanged)
     }
 
     /// Writes down what everybody has, as far as the document's own row does not tell.
@@ -600,23 +601,23 @@ fn has_state(connection: &Connection, document: &State, wanted: Hash) -> rusqlit
     Ok(document.hash == Some(wanted) || state_with(connection, document.n, wanted)?.is_some())
 }
 
-/// A state of a document by its hash, and whether it comes from OpenCode's second transcript store. None if it is not kept.
+/// A state of a document by its hash, and which program wrote it. None if it is not kept.
 pub(super) fn state_with(
     connection: &Connection,
     n: i64,
     wanted: Hash,
-) -> rusqlite::Result<Option<(Document, bool)>> {
-    let now: Option<(Option<Hash>, bool)> = connection
-        .prepare_cached("SELECT hash, converted FROM document WHERE n = ?1")?
+) -> rusqlite::Result<Option<(Document, Provenance)>> {
+    let now: Option<(Option<Hash>, i64)> = connection
+        .prepare_cached("SELECT hash, provenance FROM document WHERE n = ?1")?
         .query_row([n], |row| Ok((hash(row, 0)?, row.get(1)?)))
         .optional()?;
-    if let Some((Some(hash), converted)) = now
+    if let Some((Some(hash), provenance)) = now
         && hash == wanted
     {
-        return Ok(latest(connection, n)?.map(|document| (document, converted)));
+        return Ok(latest(connection, n)?.map(|document| (document, Provenance::from_number(provenance))));
     }
     let mut statement = connection.prepare_cached(
-        "SELECT hash, form, size, data, since, project, converted FROM past WHERE document = ?1",
+        "SELECT hash, form, size, data, since, project, provenance FROM past WHERE document = ?1",
     )?;
     let mut rows = statement.query([n])?;
     while let Some(row) = rows.next()? {
@@ -631,7 +632,7 @@ pub(super) fn state_with(
         if let Ok(text) = codec::unpack(form, size, data, wanted)
             && let Ok(document) = Document::parse(text)
         {
-            return Ok(Some((document, row.get(6)?)));
+            return Ok(Some((document, Provenance::from_number(row.get(6)?))));
         }
     }
     Ok(None)

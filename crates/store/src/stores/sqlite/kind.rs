@@ -1,7 +1,7 @@
 //! The kinds of documents by the numbers that the store has for them.
 
 use annals_core::Key;
-use annals_core::id::{MessageId, PartId, ProjectId, SessionId};
+use annals_core::id::{MessageId, PartId, ProjectId, RecordId, SessionId};
 
 /// A kind of document. The numbers are part of the stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +14,7 @@ pub(crate) enum Kind {
     Diff = 6,
     Share = 7,
     LegacyShare = 8,
+    Record = 9,
 }
 
 impl Kind {
@@ -29,6 +30,7 @@ impl Kind {
             Key::Diff(_) => Kind::Diff,
             Key::Share(_) => Kind::Share,
             Key::LegacyShare(_) => Kind::LegacyShare,
+            Key::Record(..) => Kind::Record,
         }
     }
 
@@ -46,6 +48,7 @@ impl Kind {
             Kind::Diff,
             Kind::Share,
             Kind::LegacyShare,
+            Kind::Record,
         ]
         .into_iter()
         .find(|kind| kind.number() == number)
@@ -82,6 +85,7 @@ impl Kind {
             Kind::Diff => Key::Diff(session_id()?),
             Kind::Share => Key::Share(session_id()?),
             Kind::LegacyShare => Key::LegacyShare(session_id()?),
+            Kind::Record => Key::Record(session_id()?, RecordId::parse(id).ok()?),
         })
     }
 }

@@ -161,14 +161,14 @@ impl SqliteStore {
 /// The last look at a session in each home.
 pub(crate) fn looks(connection: &Connection, session: i64) -> rusqlite::Result<Vec<Look>> {
     let mut statement = connection.prepare_cached(
-        "SELECT o.home, o.updated, h.by_time, h.own, o.turn, o.gone IS NULL, o.stage \
+        "SELECT o.home, o.updated, h.rank, h.own, o.turn, o.gone IS NULL, o.stage \
          FROM origin o JOIN home h ON h.n = o.home WHERE o.session = ?1 ORDER BY o.home",
     )?;
     let looks = statement.query_map([session], |row| {
         Ok(Look {
             home: row.get(0)?,
             updated: row.get(1)?,
-            is_database: row.get(2)?,
+            rank: row.get(2)?,
             is_own: row.get(3)?,
             turn: row.get(4)?,
             is_there: row.get(5)?,

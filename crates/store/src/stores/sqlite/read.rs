@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use annals_core::id::{MessageId, Millis, SessionId};
 use annals_core::lens::Message;
-use annals_core::{Document, Key, Stored, stream};
+use annals_core::{Document, Key, Position, Provenance, Stored, stream};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::SqliteStore;
@@ -13,7 +13,7 @@ use super::codec::{self, Damage, Hash};
 use super::derived::{self, figures_of_session, n_parts};
 use super::kind::Kind;
 use super::quarantine::OF_NO_SESSION;
-use super::rows::{LEADER_FIRST, below, documents_of, in_order, listed, messages_below, number, number_of};
+use super::rows::{LEADER_FIRST, below, documents_of, in_order, listed, number, number_of};
 use super::scan::{Bound, is_of};
 use crate::check::Problem;
 use crate::figures::Figures;
@@ -149,7 +149,7 @@ impl<'s> View<'s> {
             return Ok(Err(misled(place).of_session(key.session())));
         }
         Ok(match state.document(&key, &place) {
-            Ok(Some(document)) => Ok(Some(Stored { key, document, place })),
+            Ok(Some(document)) => Ok(Some(Stored::new(key, document, place))),
             Ok(None) => Ok(None),
             Err(problem) => Err(problem.of_session(key.session())),
         })
@@ -179,7 +179,7 @@ impl<'s> View<'s> {
         if origins.is_empty() {
             origins.push(self.store.shown());
         }
-        Some(SessionRecord { id, project, stored, origins, gone })
+        Some(SessionRecord { gone, ..SessionRecord::new(project, id, stored, origins) })
     }
 
     /// Every session as it is now.
@@ -189,7 +189,7 @@ impl<'s> View<'s> {
         query: &SessionQuery,
     ) -> rusqlite::Result<Found<Vec<SessionRecord>>> {
         let mut origins = origins(connection, None)?;
-        let mut records: Vec<(i64, SessionRecord)> = Vec::new();
+        let mut records: Vec<(Position, SessionRecord)> = Vec::new();
         let mut quarantined = Vec::new();
         states_below(connection, 0, Kind::Session, |below, state| {
             let Some(key) = Kind::Session.key(below.id, None, None, state.project.as_deref()) else { return };
@@ -201,9 +201,9 @@ impl<'s> View<'s> {
             match document {
                 Ok(Some(document)) => {
                     let homes = origins.remove(&below.n).unwrap_or_default();
-                    let record = self.record(Stored { key, document, place }, homes);
+                    let record = self.record(Stored::new(key, document, place), homes);
                     let admitted = record.filter(|record| query.admits(record));
-                    records.extend(admitted.map(|record| (below.era, record)));
+                    records.extend(admitted.map(|record| (below.position, record)));
                 }
                 Ok(None) => {}
                 Err(problem) => quarantined.push(problem.of_session(key.session())),
@@ -228,7 +228,8 @@ impl<'s> View<'s> {
         }
         let place = |part: &str| Kind::Part.key(part, Some(message.as_str()), Some(session.as_str()), None);
         let mut parts = Vec::new();
-        let mut take = |part: &str, era: i64, state: StateRow, is_it: bool| {
+        let provenance = record.stored.provenance;
+        let mut take = |part: &str, position: Position, state: StateRow, is_it: bool| {
             if state.hash.is_none() && is_it {
                 return;
             }
@@ -242,14 +243,17 @@ impl<'s> View<'s> {
                 return record.quarantined.push(misled(place).of(session));
             }
             match state.document(&key, &place) {
-                Ok(Some(document)) => parts.push((era, Stored { key, document, place })),
+                Ok(Some(document)) => {
+                    let stored = Stored::new(key, document, place).at(position).by(provenance);
+                    parts.push((position, stored));
+                }
                 Ok(None) => {}
                 Err(problem) => record.quarantined.push(problem.of(session)),
             }
         };
         if self.at.is_none() {
             states_below(connection, n, Kind::Part, |below, state| {
-                take(below.id, below.era, state, below.is_it);
+                take(below.id, below.position, state, below.is_it);
             })?;
         } else {
             for (part, id) in below(connection, n, Kind::Part)? {
@@ -258,7 +262,7 @@ impl<'s> View<'s> {
                         Some(key) => is_of(connection, part, &key)?,
                         None => false,
                     };
-                    take(&id, 0, state, is_it);
+                    take(&id, Position::default(), state, is_it);
                 }
             }
         }
@@ -269,7 +273,7 @@ impl<'s> View<'s> {
     /// The messages of a session in the order of the conversation, deleted ones too: numbers and ids.
     fn message_numbers(&self, session: &SessionId) -> Result<Vec<(i64, String)>, ReadError> {
         self.store.read(|connection| match number(connection, 0, Kind::Session, session.as_str())? {
-            Some(n) => messages_below(connection, n),
+            Some(n) => below(connection, n, Kind::Message),
             None => Ok(Vec::new()),
         })
     }
@@ -292,21 +296,17 @@ impl<'s> View<'s> {
                     n_taken += 1;
                     let key =
                         |_: Option<&str>| Some(Key::Message(session.id.clone(), MessageId::parse(id).ok()?));
-                    let mut converted = false;
-                    if want != Want::PartCounts || self.at.is_some() {
-                        converted = is_converted(connection, *n)?;
-                    }
                     match self.stored(connection, *n, key)? {
                         Ok(Some(stored)) => {
                             let created = Message::created_in(stored.document.root());
-                            let made = created.or_else(|| session.created()).unwrap_or(0);
+                            let made = created.or_else(|| session.info.created()).unwrap_or(0);
+                            let (position, provenance) = placement(connection, *n)?;
                             let mut record = MessageRecord {
-                                stored,
+                                stored: stored.at(position).by(provenance),
                                 made,
                                 parts: Vec::new(),
                                 n_parts: 0,
                                 quarantined: Vec::new(),
-                                converted,
                             };
                             self.add_parts(connection, &session.id, *n, &mut record, want)?;
                             n_bytes += record.stored.document.bytes().len();
@@ -504,7 +504,7 @@ impl Read for View<'_> {
                 if let Ok(Some(document)) = state.kept(&place)
                     && !stream::earlier(&key, &document, time).is_whole
                 {
-                    found.push(InProgress { became: Stored { key, document, place }, written: 0 });
+                    found.push(InProgress { became: Stored::new(key, document, place), written: 0 });
                     numbers.push(n);
                 }
             }
@@ -675,7 +675,7 @@ fn last_written(
 struct Below<'r> {
     n: i64,
     id: &'r str,
-    era: i64,
+    position: Position,
     /// Whether the index leads to the row of this document. One that is not in order leads to any.
     is_it: bool,
 }
@@ -687,16 +687,20 @@ fn states_below(
     kind: Kind,
     mut visit: impl FnMut(&Below<'_>, StateRow),
 ) -> rusqlite::Result<()> {
-    // Sorted by era as well, whole documents would go through SQLite's sorter.
+    // Sorted by position as well, whole documents would go through SQLite's sorter.
     let sql = format!(
-        "SELECT i.n, i.id, i.era, (x.owner, x.kind, x.id) IS (?1, ?2, i.id), {STATE} \
+        "SELECT i.n, i.id, i.position, (x.owner, x.kind, x.id) IS (?1, ?2, i.id), {STATE} \
          FROM document i LEFT JOIN document x ON x.n = i.n WHERE i.owner = ?1 AND i.kind = ?2 ORDER BY i.id"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query((owner, kind.number()))?;
     while let Some(row) = rows.next()? {
-        let below =
-            Below { n: row.get(0)?, id: row.get_ref(1)?.as_str()?, era: row.get(2)?, is_it: row.get(3)? };
+        let below = Below {
+            n: row.get(0)?,
+            id: row.get_ref(1)?.as_str()?,
+            position: Position::new(row.get(2)?),
+            is_it: row.get(3)?,
+        };
         visit(&below, StateRow::read(row, 4, None)?);
     }
     Ok(())
@@ -719,8 +723,11 @@ fn origins(connection: &Connection, session: Option<i64>) -> rusqlite::Result<Ha
     Ok(origins)
 }
 
-fn is_converted(connection: &Connection, n: i64) -> rusqlite::Result<bool> {
-    connection.prepare_cached("SELECT converted FROM document WHERE n = ?1")?.query_row([n], |row| row.get(0))
+/// Where document `n` stands among its siblings, and which program wrote it.
+fn placement(connection: &Connection, n: i64) -> rusqlite::Result<(Position, Provenance)> {
+    connection
+        .prepare_cached("SELECT position, provenance FROM document WHERE n = ?1")?
+        .query_row([n], |row| Ok((Position::new(row.get(0)?), Provenance::from_number(row.get(1)?))))
 }
 
 /// What could not be read of a session when it was last looked for; without one, of none that is in the store.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
-use annals_core::{Document, Key, stream};
+use annals_core::{Document, Key, Position, stream};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::clock;
@@ -60,7 +60,7 @@ struct MessageSlot {
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     pub(crate) n: i64,
-    era: i64,
+    pub(super) position: Position,
     pub(super) project: Option<String>,
     pub(crate) since: i64,
     pub(crate) home: Option<i64>,
@@ -256,8 +256,8 @@ impl<'c> Revising<'c> {
             _ => None,
         };
         let Some(known) = known else {
-            let era = self.era(key, prepared);
-            return self.insert(key, owner, id, project, era, Some(prepared)).map(Put::Written);
+            let position = self.position(key, prepared);
+            return self.insert(key, owner, id, project, position, Some(prepared)).map(Put::Written);
         };
         let is_same_place = known.project.as_deref() == project || project.is_none();
         if known.is_present && known.hash == Some(prepared.packed.hash) && is_same_place {
@@ -279,17 +279,21 @@ impl<'c> Revising<'c> {
             self.keep_past(&known)?;
         }
         let since = if is_step { known.since } else { number };
-        let era = if known.since == 0 { self.era(key, prepared) } else { known.era };
+        // What was changed here stays where it stands; a home says where its state stands.
+        let position = match prepared.position {
+            None if known.since != 0 => known.position,
+            _ => self.position(key, prepared),
+        };
         self.connection
             .prepare_cached(
-                "UPDATE document SET era = ?2, project = ?3, converted = ?4, revision = ?5, since = ?6, home = ?7, \
+                "UPDATE document SET position = ?2, project = ?3, provenance = ?4, revision = ?5, since = ?6, home = ?7, \
                  hash = ?8, form = ?9, size = ?10, data = ?11 WHERE n = ?1",
             )?
             .execute(rusqlite::params![
                 known.n,
-                era,
+                position.number(),
                 project,
-                prepared.converted,
+                prepared.provenance.number(),
                 number,
                 since,
                 self.home,
@@ -344,7 +348,7 @@ impl<'c> Revising<'c> {
         let n = match state(self.connection, owner.n, Kind::of(key), &id)? {
             Some(known) => known.n,
             // Of a document that is gone by now nothing else is known.
-            None => self.insert(key, owner, &id, None, self.era_of(key, self.time), None)?,
+            None => self.insert(key, owner, &id, None, by_id(key, self.time), None)?,
         };
         let number = self.number()?;
         let project = match key {
@@ -354,14 +358,14 @@ impl<'c> Revising<'c> {
         let n_rows = self
             .connection
             .prepare_cached(
-                "INSERT OR IGNORE INTO past (document, since, project, converted, home, hash, form, size, data) \
+                "INSERT OR IGNORE INTO past (document, since, project, provenance, home, hash, form, size, data) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?
             .execute(rusqlite::params![
                 n,
                 number,
                 project,
-                prepared.is_some_and(|prepared| prepared.converted),
+                prepared.map_or(0, |prepared| prepared.provenance.number()),
                 self.home,
                 prepared.map(|prepared| prepared.packed.hash.bound(n, number, project)),
                 prepared.map(|prepared| prepared.packed.form),
@@ -484,6 +488,9 @@ impl<'c> Revising<'c> {
                 }
                 None => None,
             },
+            Key::Record(session, record) => {
+                self.known_session(session)?.map(|session| (session, record.to_string()))
+            }
             Key::Todo(session) | Key::Diff(session) | Key::Share(session) | Key::LegacyShare(session) => {
                 self.known_session(session)?.map(|session| (session, String::new()))
             }
@@ -504,6 +511,7 @@ impl<'c> Revising<'c> {
                 let session = self.session_slot(session)?;
                 (self.message_slot(session, message)?.slot, part.to_string())
             }
+            Key::Record(session, record) => (self.session_slot(session)?, record.to_string()),
             Key::Todo(session) | Key::Diff(session) | Key::Share(session) | Key::LegacyShare(session) => {
                 (self.session_slot(session)?, String::new())
             }
@@ -514,7 +522,7 @@ impl<'c> Revising<'c> {
         if let Some(slot) = self.known_session(id)? {
             return Ok(slot);
         }
-        let n = self.placeholder(0, Kind::Session, id.as_str(), 0)?;
+        let n = self.placeholder(0, Kind::Session, id.as_str(), Position::default())?;
         self.connection.prepare_cached("INSERT INTO session (n, stale) VALUES (?1, 1)")?.execute([n])?;
         let slot = Slot { n, is_new: true };
         self.sessions.insert(id.clone(), slot);
@@ -535,7 +543,7 @@ impl<'c> Revising<'c> {
         if let Some(slot) = self.known_message(session, id)? {
             return Ok(slot);
         }
-        let n = self.placeholder(session.n, Kind::Message, id.as_str(), id.era(self.time))?;
+        let n = self.placeholder(session.n, Kind::Message, id.as_str(), Position::by_id(id, self.time))?;
         // From now on something is below the session.
         self.sessions.values_mut().filter(|slot| slot.n == session.n).for_each(|slot| slot.is_new = false);
         let slot = MessageSlot { slot: Slot { n, is_new: true }, made: None };
@@ -563,12 +571,12 @@ impl<'c> Revising<'c> {
     }
 
     /// A place for a document of which nothing but the name is known.
-    fn placeholder(&self, owner: i64, kind: Kind, id: &str, era: i64) -> rusqlite::Result<i64> {
+    fn placeholder(&self, owner: i64, kind: Kind, id: &str, position: Position) -> rusqlite::Result<i64> {
         self.connection
             .prepare_cached(
-                "INSERT INTO document (owner, kind, id, era, converted, revision, since) VALUES (?1, ?2, ?3, ?4, 0, 0, 0)",
+                "INSERT INTO document (owner, kind, id, position, provenance, revision, since) VALUES (?1, ?2, ?3, ?4, 0, 0, 0)",
             )?
-            .execute((owner, kind.number(), id, era))?;
+            .execute((owner, kind.number(), id, position.number()))?;
         Ok(self.connection.last_insert_rowid())
     }
 
@@ -578,23 +586,23 @@ impl<'c> Revising<'c> {
         owner: Slot,
         id: &str,
         project: Option<&str>,
-        era: i64,
+        position: Position,
         prepared: Option<&Prepared>,
     ) -> rusqlite::Result<i64> {
-        let Some(prepared) = prepared else { return self.placeholder(owner.n, Kind::of(key), id, era) };
+        let Some(prepared) = prepared else { return self.placeholder(owner.n, Kind::of(key), id, position) };
         let number = self.number()?;
         self.connection
             .prepare_cached(
-                "INSERT INTO document (owner, kind, id, era, project, converted, revision, since, home, hash, form, size, \
+                "INSERT INTO document (owner, kind, id, position, project, provenance, revision, since, home, hash, form, size, \
                  data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12)",
             )?
             .execute(rusqlite::params![
                 owner.n,
                 Kind::of(key).number(),
                 id,
-                era,
+                position.number(),
                 project,
-                prepared.converted,
+                prepared.provenance.number(),
                 number,
                 self.home,
                 prepared.packed.hash,
@@ -629,30 +637,36 @@ impl<'c> Revising<'c> {
     fn keep_past(&self, known: &State) -> rusqlite::Result<()> {
         self.connection
             .prepare_cached(
-                "INSERT OR REPLACE INTO past (document, since, project, converted, home, hash, form, size, data, written) \
-                 SELECT n, since, project, converted, home, ?2, form, size, data, \
+                "INSERT OR REPLACE INTO past (document, since, project, provenance, home, hash, form, size, data, written) \
+                 SELECT n, since, project, provenance, home, ?2, form, size, data, \
                  CASE WHEN revision > since THEN revision END FROM document WHERE n = ?1",
             )?
             .execute((known.n, known.hash.map(|hash| hash.bound(known.n, known.since, known.project.as_deref()))))
             .map(drop)
     }
 
-    /// Which era an id belongs to. That of a part depends on when its message was made.
-    fn era(&self, key: &Key, prepared: &Prepared) -> i64 {
-        let made = match key {
-            Key::Message(..) => prepared.made(),
-            Key::Part(..) => self.message.as_ref().and_then(|(_, _, slot)| slot.made),
-            _ => None,
-        };
-        self.era_of(key, made.unwrap_or(self.time))
+    /// Where a document stands: as its home says, or else by time, as in OpenCode's database. Where a part stands depends
+    /// on when its message was made.
+    fn position(&self, key: &Key, prepared: &Prepared) -> Position {
+        match (prepared.position, key) {
+            (Some(position), _) => position,
+            (None, Key::Message(..)) => match prepared.made() {
+                Some(made) => Position::new(made),
+                None => by_id(key, self.time),
+            },
+            (None, key) => {
+                let made = self.message.as_ref().and_then(|(_, _, slot)| slot.made);
+                by_id(key, made.unwrap_or(self.time))
+            }
+        }
     }
 
-    fn era_of(&self, key: &Key, made: Millis) -> i64 {
-        match key {
-            Key::Message(_, id) => id.era(made),
-            Key::Part(_, _, id) => id.era(made),
-            _ => 0,
+    /// Puts a document where the home that leads has it.
+    pub(super) fn place(&mut self, key: &Key, position: Position) -> rusqlite::Result<()> {
+        if let Some(known) = self.state(key)?.filter(|known| known.position != position) {
+            set_position(self.connection, known.n, position)?;
         }
+        Ok(())
     }
 
     /// Parts that came before their message are put where they belong.
@@ -660,20 +674,35 @@ impl<'c> Revising<'c> {
         let Some(made) = made else { return Ok(()) };
         let mut statement = self
             .connection
-            .prepare_cached("SELECT n, id, era FROM document WHERE owner = ?1 AND kind = ?2")?;
+            .prepare_cached("SELECT n, id, position FROM document WHERE owner = ?1 AND kind = ?2")?;
         let parts: Vec<(i64, String, i64)> = statement
             .query_map((message, Kind::Part.number()), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
             .collect::<rusqlite::Result<_>>()?;
-        for (n, id, era) in parts {
-            let right = PartId::parse(&id).map_or(era, |id| id.era(made));
-            if right != era {
-                self.connection
-                    .prepare_cached("UPDATE document SET era = ?2 WHERE n = ?1")?
-                    .execute((n, right))?;
+        for (n, id, position) in parts {
+            let position = Position::new(position);
+            let right = PartId::parse(&id).map_or(position, |id| Position::of_part(&id, made));
+            if right != position {
+                set_position(self.connection, n, right)?;
             }
         }
         Ok(())
     }
+}
+
+/// Where a document stands of which only the id is known, and a time that is not far from when it was made.
+fn by_id(key: &Key, made: Millis) -> Position {
+    match key {
+        Key::Message(_, id) => Position::by_id(id, made),
+        Key::Part(_, _, id) => Position::of_part(id, made),
+        _ => Position::default(),
+    }
+}
+
+fn set_position(connection: &Connection, n: i64, position: Position) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE document SET position = ?2 WHERE n = ?1")?
+        .execute((n, position.number()))
+        .map(drop)
 }
 
 /// The latest state of a document.
@@ -684,7 +713,7 @@ pub(super) fn state(
     id: &str,
 ) -> rusqlite::Result<Option<State>> {
     let sql = concat!(
-        "SELECT n, era, project, since, home, hash FROM document ",
+        "SELECT n, position, project, since, home, hash FROM document ",
         "WHERE owner = ?1 AND kind = ?2 AND id = ?3"
     );
     connection.prepare_cached(sql)?.query_row((owner, kind.number(), id), read_state).optional()
@@ -693,7 +722,7 @@ pub(super) fn state(
 /// The latest state of the document with a number.
 pub(super) fn state_at(connection: &Connection, n: i64) -> rusqlite::Result<Option<State>> {
     connection
-        .prepare_cached("SELECT n, era, project, since, home, hash FROM document WHERE n = ?1")?
+        .prepare_cached("SELECT n, position, project, since, home, hash FROM document WHERE n = ?1")?
         .query_row([n], read_state)
         .optional()
 }
@@ -702,7 +731,7 @@ fn read_state(row: &Row<'_>) -> rusqlite::Result<State> {
     let hash = row.get_ref(5)?.as_bytes_or_null()?.and_then(Hash::read);
     Ok(State {
         n: row.get(0)?,
-        era: row.get(1)?,
+        position: Position::new(row.get(1)?),
         project: row.get(2)?,
         since: row.get(3)?,
         home: row.get(4)?,

@@ -1,9 +1,6 @@
 //! Rows of documents: which number a document has, what stands below another one, and in which order.
 
-use std::collections::HashMap;
-
-use annals_core::id::{MessageId, Millis};
-use annals_core::{Document, Key};
+use annals_core::{Document, Key, Position};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -34,6 +31,7 @@ pub(super) fn number_of(connection: &Connection, key: &Key) -> rusqlite::Result<
     match key {
         Key::Session(..) => Ok(Some(session)),
         Key::Message(_, message) => number(connection, session, Kind::Message, message.as_str()),
+        Key::Record(_, record) => number(connection, session, Kind::Record, record.as_str()),
         Key::Part(_, message, part) => match number(connection, session, Kind::Message, message.as_str())? {
             Some(message) => number(connection, message, Kind::Part, part.as_str()),
             None => Ok(None),
@@ -92,11 +90,11 @@ pub(super) fn placed(connection: &Connection, n: i64) -> rusqlite::Result<Option
 /// of it.
 pub(super) fn below(connection: &Connection, owner: i64, kind: Kind) -> rusqlite::Result<Vec<(i64, String)>> {
     let mut statement = connection
-        .prepare_cached("SELECT n, id, era FROM document WHERE owner = ?1 AND kind = ?2 ORDER BY id")?;
+        .prepare_cached("SELECT n, id, position FROM document WHERE owner = ?1 AND kind = ?2 ORDER BY id")?;
     let rows = statement.query_map((owner, kind.number()), |row| {
-        Ok((row.get::<_, i64>(2)?, (row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))
+        Ok((Position::new(row.get(2)?), (row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))
     })?;
-    let found: Vec<(i64, (i64, String))> = rows.collect::<rusqlite::Result<_>>()?;
+    let found: Vec<(Position, (i64, String))> = rows.collect::<rusqlite::Result<_>>()?;
     Ok(in_order(found))
 }
 
@@ -121,6 +119,9 @@ pub(super) fn documents_of(connection: &Connection, session: i64) -> rusqlite::R
             found.extend(Kind::Part.key(&part_id, Some(&message_id), Some(&id), None).map(|key| (part, key)));
         }
     }
+    for (record, record_id) in below(connection, session, Kind::Record)? {
+        found.extend(Kind::Record.key(&record_id, None, Some(&id), None).map(|key| (record, key)));
+    }
     for kind in Kind::BESIDE {
         if let Some(n) = number(connection, session, kind, "")? {
             found.extend(kind.key("", None, Some(&id), None).map(|key| (n, key)));
@@ -138,48 +139,17 @@ pub(super) fn listed(column: ValueRef<'_>) -> Vec<i64> {
     numbers
 }
 
-/// What was found in the order of ids, in the order of the conversation: by era first.
-pub(super) fn in_order<T>(mut found: Vec<(i64, T)>) -> Vec<T> {
-    // Sessions on both sides of the moment at which ids start over are rare.
-    if !found.is_sorted_by_key(|(era, _)| *era) {
-        found.sort_by_key(|(era, _)| *era);
+/// What was found in the order of ids, in the order of the conversation: by position, and of equals by id.
+pub(super) fn in_order<T>(mut found: Vec<(Position, T)>) -> Vec<T> {
+    if !found.is_sorted_by_key(|(position, _)| *position) {
+        found.sort_by_key(|(position, _)| *position);
     }
     found.into_iter().map(|(_, found)| found).collect()
 }
 
-/// The messages of a session in the order of the conversation.
-pub(super) fn messages_below(connection: &Connection, session: i64) -> rusqlite::Result<Vec<(i64, String)>> {
-    let mut found = below(connection, session, Kind::Message)?;
-    if is_by_time(connection, session)? {
-        let mut statement = connection.prepare_cached("SELECT n, made FROM message WHERE session = ?1")?;
-        let made: HashMap<i64, Millis> = statement
-            .query_map([session], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<rusqlite::Result<_>>()?;
-        // Of a message that is gone only its id tells when it was made.
-        let reference = made.values().max().copied().unwrap_or(0);
-        found.sort_by_cached_key(|(n, id)| {
-            let by_id = || MessageId::parse(id).ok()?.moment(reference).map(|moment| moment.millis);
-            (made.get(n).copied().or_else(by_id).unwrap_or(0), id.clone())
-        });
-    }
-    Ok(found)
-}
-
 /// The order of the homes of a session, the one that leads first: see `sync::compare::leader`.
 pub(super) const LEADER_FIRST: &str =
-    "o.gone IS NOT NULL, o.updated DESC, h.by_time DESC, h.own DESC, o.turn DESC, h.n DESC";
-
-/// Whether the home that leads in a session is one in which OpenCode orders messages by time.
-pub(super) fn is_by_time(connection: &Connection, session: i64) -> rusqlite::Result<bool> {
-    let sql = format!(
-        "SELECT h.by_time FROM origin o JOIN home h ON h.n = o.home WHERE o.session = ?1 ORDER BY {LEADER_FIRST} LIMIT 1"
-    );
-    connection
-        .prepare_cached(&sql)?
-        .query_row([session], |row| row.get(0))
-        .optional()
-        .map(|by_time| by_time.unwrap_or(false))
-}
+    "o.gone IS NOT NULL, o.updated DESC, h.rank DESC, h.own DESC, o.turn DESC, h.n DESC";
 
 /// Whether a home is noted to have a state of a document, so that its text must not be dropped.
 pub(super) fn is_held(connection: &Connection, n: i64, state: Option<Hash>) -> rusqlite::Result<bool> {

@@ -100,6 +100,7 @@ pub(super) fn is_of(connection: &Connection, n: i64, key: &Key) -> rusqlite::Res
         Key::Session(_, id) => (id.as_str(), None),
         Key::Message(session, id) => (id.as_str(), Some(session.as_str())),
         Key::Part(_, message, id) => (id.as_str(), Some(message.as_str())),
+        Key::Record(session, id) => (id.as_str(), Some(session.as_str())),
         Key::Todo(session) | Key::Diff(session) | Key::Share(session) | Key::LegacyShare(session) => {
             ("", Some(session.as_str()))
         }

@@ -1,12 +1,16 @@
 //! Bringing the tables of an earlier version up to date: after a backup, and all at once.
 
+use annals_core::Position;
+use annals_core::id::{ERA_MILLIS, Millis};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::OpenStoreError;
 use super::backup::{BackupError, Draft};
 use super::derived::rederive_states;
 use super::file::{BeginError, StoreFile};
+use super::kind::Kind;
 use super::restore::unused;
+use super::rows::LEADER_FIRST;
 
 /// Brings a store up to date. `upgrades` lead from each version to the next, beginning with version 1. A step after which
 /// earlier versions of annals would read the store wrongly also raises `reader` in `meta`.
@@ -24,8 +28,8 @@ pub(super) fn upgrade(file: &StoreFile, upgrades: &[&str]) -> Result<(), OpenSto
         .query_row("SELECT value FROM meta WHERE name = 'schema'", [], |row| row.get(0))
         .optional()
         .map_err(failed)?;
-    let steps = match found.and_then(|found| usize::try_from(found - 1).ok()) {
-        Some(n_done) if n_done < upgrades.len() => &upgrades[n_done..],
+    let (n_done, steps) = match found.and_then(|found| usize::try_from(found - 1).ok()) {
+        Some(n_done) if n_done < upgrades.len() => (n_done, &upgrades[n_done..]),
         Some(_) => return Ok(()),
         None => {
             let what = "the version of its tables is none".to_owned();
@@ -37,7 +41,7 @@ pub(super) fn upgrade(file: &StoreFile, upgrades: &[&str]) -> Result<(), OpenSto
     let draft = Draft::beside(path).map_err(|error| unsaved(file, error))?;
     file.read(|connection| draft.copy(connection, &|_, _| {})).map_err(failed)?;
     draft.place_new(&kept).map_err(|error| unsaved(file, error))?;
-    let done = run(&writing, steps, latest).and_then(|()| writing.commit());
+    let done = run(&writing, n_done, steps, latest).and_then(|()| writing.commit());
     if let Err(error) = done {
         // Nothing has changed, so there is nothing that would have to be kept.
         let _ = std::fs::remove_file(&kept);
@@ -52,13 +56,60 @@ pub(super) fn upgrade(file: &StoreFile, upgrades: &[&str]) -> Result<(), OpenSto
     Ok(())
 }
 
-fn run(connection: &Connection, steps: &[&str], latest: i64) -> rusqlite::Result<()> {
+fn run(connection: &Connection, n_done: usize, steps: &[&str], latest: i64) -> rusqlite::Result<()> {
     for step in steps {
         connection.execute_batch(step)?;
+    }
+    if n_done < TO_POSITIONS {
+        place_messages(connection)?;
     }
     // Since schema 4 an answer that ended with tool calls is not the end of a turn.
     rederive_states(connection)?;
     connection.execute("UPDATE meta SET value = ?1 WHERE name = 'schema'", [latest]).map(drop)
+}
+
+/// How many steps there are up to the one that brings positions.
+const TO_POSITIONS: usize = 5;
+
+/// Computes the positions of messages and parts, where eras are yet: as they were ordered before schema 6.
+fn place_messages(connection: &Connection) -> rusqlite::Result<()> {
+    let sessions: Vec<i64> = connection
+        .prepare("SELECT n FROM document WHERE owner = 0 AND kind = ?1")?
+        .query_map([Kind::Session.number()], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let by_time = format!(
+        "SELECT h.rank FROM origin o JOIN home h ON h.n = o.home WHERE o.session = ?1 ORDER BY {LEADER_FIRST} LIMIT 1"
+    );
+    for session in sessions {
+        let is_by_time: Option<bool> =
+            connection.prepare_cached(&by_time)?.query_row([session], |row| row.get(0)).optional()?;
+        let messages: Vec<(i64, String, i64, Option<Millis>)> = connection
+            .prepare_cached(
+                "SELECT d.n, d.id, d.position, m.made FROM document d \
+                 LEFT JOIN message m ON m.session = d.owner AND m.n = d.n WHERE d.owner = ?1 AND d.kind = ?2",
+            )?
+            .query_map((session, Kind::Message.number()), |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })?
+            .collect::<rusqlite::Result<_>>()?;
+        for (n, id, era, made) in messages {
+            let position = match made {
+                Some(made) if is_by_time == Some(true) => Position::new(made),
+                // Of a message that is gone only its id tells when it was made.
+                _ => Position::in_era(era, &id),
+            };
+            let era = made.map_or(era, |made| made.div_euclid(ERA_MILLIS));
+            connection
+                .prepare_cached("UPDATE document SET position = ?2 WHERE n = ?1")?
+                .execute((n, position.number()))?;
+            connection
+                .prepare_cached(
+                    "UPDATE document SET position = position - ?3 WHERE owner = ?1 AND kind = ?2",
+                )?
+                .execute((n, Kind::Part.number(), era))?;
+        }
+    }
+    Ok(())
 }
 
 /// There is no backup, so nothing is changed.
@@ -158,7 +209,61 @@ mod tests {
     }
 
     /// What makes a store of version 1 out of one of this version.
-    const BACK_TO_1: &str = include_str!("../../../tests/back-to-1.sql");
+    const BACK_TO_1: &str =
+        concat!(include_str!("../../../tests/back-to-5.sql"), include_str!("../../../tests/back-to-1.sql"));
+
+    /// Before schema 6, messages were in the order of time where the session's home was a database, and of ids elsewhere.
+    #[test]
+    fn messages_keep_the_order_they_had() {
+        use annals_core::id::{MessageId, PartId, SessionId};
+
+        use crate::record::Want;
+
+        let (_directory, path) = store();
+        let opened = SqliteStore::open(&path).unwrap();
+        let sessions = ["ses_files", "ses_rows"].map(|id| SessionId::parse(id).unwrap());
+        let noon = 1_770_000_000_000_i64;
+        let document = |text: String| Document::parse(text.into_bytes()).unwrap();
+        for session in &sessions {
+            let mut turn = Transaction::new("turns");
+            turn.insert(Key::Session(ProjectId::global(), session.clone()), document("{}".to_owned()));
+            // The later id has the earlier time.
+            for (id, made) in [("msg_c2bf3f000001", noon + 5), ("msg_c2bf3f001001", noon)] {
+                let message = MessageId::parse(id).unwrap();
+                let info = format!(r#"{{"role":"user","time":{{"created":{made}}}}}"#);
+                turn.insert(Key::Message(session.clone(), message.clone()), document(info));
+                let part = PartId::parse(&id.replace("msg", "prt")).unwrap();
+                turn.insert(Key::Part(session.clone(), message, part), document("{}".to_owned()));
+            }
+            opened.commit(turn).unwrap();
+        }
+        let writing = opened.write().unwrap();
+        writing
+            .execute_batch(
+                "INSERT INTO home (n, url, rank) VALUES (7, '/x', 1);
+                 INSERT INTO origin (session, home, place, updated, looked, settled, stage)
+                   SELECT n, 7, 'x', 1, 1, 1, 2 FROM document WHERE id = 'ses_rows';",
+            )
+            .unwrap();
+        writing.execute_batch(include_str!("../../../tests/back-to-5.sql")).unwrap();
+        writing.commit().unwrap();
+        drop(opened);
+        let upgraded = SqliteStore::open(&path).unwrap();
+        let ids = |session: &SessionId| {
+            let record = upgraded.session(session).unwrap().unwrap();
+            let mut ids = Vec::new();
+            let _ = upgraded
+                .messages(&record, Want::Parts, &mut |message| {
+                    ids.push(message.stored.key.to_string());
+                    std::ops::ControlFlow::Continue(())
+                })
+                .unwrap();
+            ids
+        };
+        assert_eq!(ids(&sessions[0]), ["message msg_c2bf3f000001", "message msg_c2bf3f001001"]);
+        assert_eq!(ids(&sessions[1]), ["message msg_c2bf3f001001", "message msg_c2bf3f000001"]);
+        assert!(upgraded.check(0, &|| {}).unwrap().is_empty());
+    }
 
     #[test]
     fn a_store_of_version_1_says_the_same_of_every_revision() {

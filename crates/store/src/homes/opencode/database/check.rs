@@ -64,7 +64,7 @@ impl OpencodeDatabase {
             });
         };
         self.messages(record, Want::Parts, &mut |message| {
-            if !message.converted {
+            if message.stored.provenance.is_verbatim() {
                 let around = Surroundings { created: message.made, ..Surroundings::default() };
                 look(&message.stored, complete::message(&message.stored.document, &around));
                 for part in &message.parts {

@@ -23,6 +23,7 @@ use super::pieces::{Scope, differences};
 use super::read::{document, place_of};
 use super::schema::{self, Schema};
 use crate::home::{CommitError, Completion, ConflictKind, Native, Read, Receipt, Write};
+use crate::homes::opencode::foreign::refuse_foreign;
 use crate::project::IdentityRule;
 use crate::sqlite;
 
@@ -32,6 +33,7 @@ impl Write for OpencodeDatabase {
         if changes.is_empty() {
             return Ok(Receipt::default());
         }
+        refuse_foreign(&changes)?;
         changes.sort_by_key(order_of);
         if let Some(process) = self.connections.endangered() {
             return Err(CommitError::Endangered { path: self.url(), process });
@@ -45,7 +47,7 @@ impl Write for OpencodeDatabase {
             Key::Session(..) => ("session", column::SESSION),
             Key::Project(_) => ("project", column::PROJECT),
             Key::Share(_) => ("session_share", column::SHARE),
-            Key::LegacyShare(_) => return Native::NotHeld,
+            Key::LegacyShare(_) | Key::Record(..) => return Native::NotHeld,
             Key::Diff(session) if self.diff_path(session).is_none() => return Native::NotHeld,
             Key::Todo(_) if document.root().items().next().is_none() => return Native::Implied,
             // A todo list loses the ids of its items, which are only their numbers.
@@ -89,7 +91,7 @@ fn order_of(change: &Change) -> (bool, i8) {
         Key::Session(..) => 1,
         Key::Message(..) => 2,
         Key::Part(..) => 3,
-        Key::Todo(_) | Key::Diff(_) | Key::Share(_) | Key::LegacyShare(_) => 4,
+        Key::Todo(_) | Key::Diff(_) | Key::Share(_) | Key::LegacyShare(_) | Key::Record(..) => 4,
     };
     match change.document {
         Some(_) => (false, level),
@@ -315,7 +317,9 @@ impl<'a> Applier<'a> {
             Key::Share(session) => self.put_share(session, document),
             // Its file is on its way already.
             Key::Diff(_) => return Ok(()),
-            Key::LegacyShare(_) => return Err(refused(&change.key, "a database has no place for it")),
+            Key::LegacyShare(_) | Key::Record(..) => {
+                return Err(refused(&change.key, "a database has no place for it"));
+            }
         };
         match result {
             Ok(0) => Err(conflict(&change.key, ConflictKind::Taken)),
@@ -327,7 +331,10 @@ impl<'a> Applier<'a> {
     /// Checks what a change expects, and gives the document it changes where that is needed. Insertions need no look: a
     /// row that is there already refuses them.
     fn expect(&self, change: &Change) -> Result<Option<Document>, CommitError> {
-        let is_row = !matches!(change.key, Key::Todo(_) | Key::Share(_) | Key::Diff(_) | Key::LegacyShare(_));
+        let is_row = !matches!(
+            change.key,
+            Key::Todo(_) | Key::Share(_) | Key::Diff(_) | Key::LegacyShare(_) | Key::Record(..)
+        );
         let is_message = matches!(change.key, Key::Message(..));
         match change.expected {
             Expected::Absent if is_row => return Ok(None),
@@ -650,7 +657,7 @@ impl<'a> Applier<'a> {
                 run("DELETE FROM session_share WHERE session_id = ?1", &[&session.as_str()])
             }
             // Removed when the rest is committed; never held.
-            Key::Diff(_) | Key::LegacyShare(_) => Ok(()),
+            Key::Diff(_) | Key::LegacyShare(_) | Key::Record(..) => Ok(()),
         };
         deleted.map_err(|error| self.home.failed(&error))?;
         if let (Key::Message(session, _), Some(old)) = (&change.key, old) {

@@ -39,9 +39,7 @@ impl OpencodeDatabase {
         };
         let document = Document::parse(bytes).map_err(|error| problem(Reason::Json(error)))?;
         match document.root().kind() {
-            Kind::Array => {
-                Ok(Some(Stored { key: Key::Diff(session.clone()), document, place: place.clone() }))
-            }
+            Kind::Array => Ok(Some(Stored::new(Key::Diff(session.clone()), document, place.clone()))),
             kind => Err(problem(Reason::WrongKind { wanted: "an array", found: kind.with_article() })),
         }
     }

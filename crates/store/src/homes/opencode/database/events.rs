@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use crate::homes::opencode::arrange;
 use annals_core::id::{ERA_MILLIS, EventId, IdError, MessageId, Millis, PartId, ProjectId, SessionId};
 use annals_core::json::{Kind as JsonKind, Node};
-use annals_core::lens::{Lens, Session};
+use annals_core::lens::Lens;
 use annals_core::{Document, Key};
 use rusqlite::Connection;
 use rusqlite::types::{Value, ValueRef};
@@ -179,7 +179,7 @@ fn positions(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<(Sessio
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         // Logs of other things than sessions are nobody's here.
-        if let Ok(session) = SessionId::parse(&text_of(row.get_ref(0)?)) {
+        if let Ok(session) = SessionId::parse_opencode(&text_of(row.get_ref(0)?)) {
             found.push((session, row.get_ref(1)?.as_i64().unwrap_or(i64::MAX)));
         }
     }
@@ -281,25 +281,25 @@ impl<'a> Log<'a> {
                 let info = member(data, "info")?;
                 self.check_session(info, "sessionID")?;
                 not_before = millis(info, &["time", "completed"]).or(millis(info, &["time", "created"]));
-                let key = Key::Message(self.session.clone(), id(info, "id", MessageId::parse)?);
+                let key = Key::Message(self.session.clone(), id(info, "id", MessageId::parse_opencode)?);
                 let document = arrange::as_row(&key, info).map_err(Reason::Json)?;
                 (key, Some(document))
             }
             Kind::MessageRemoved => {
-                (Key::Message(self.session.clone(), id(data, "messageID", MessageId::parse)?), None)
+                (Key::Message(self.session.clone(), id(data, "messageID", MessageId::parse_opencode)?), None)
             }
             Kind::PartWritten => {
                 let part = member(data, "part")?;
                 self.check_session(part, "sessionID")?;
                 said = millis(data, &["time"]);
-                let message = id(part, "messageID", MessageId::parse)?;
-                let key = Key::Part(self.session.clone(), message, id(part, "id", PartId::parse)?);
+                let message = id(part, "messageID", MessageId::parse_opencode)?;
+                let key = Key::Part(self.session.clone(), message, id(part, "id", PartId::parse_opencode)?);
                 let document = arrange::as_row(&key, part).map_err(Reason::Json)?;
                 (key, Some(document))
             }
             Kind::PartRemoved => {
-                let message = id(data, "messageID", MessageId::parse)?;
-                (Key::Part(self.session.clone(), message, id(data, "partID", PartId::parse)?), None)
+                let message = id(data, "messageID", MessageId::parse_opencode)?;
+                (Key::Part(self.session.clone(), message, id(data, "partID", PartId::parse_opencode)?), None)
             }
         };
         let time = self.time(&row.id, said, not_before.or(self.last));
@@ -358,7 +358,7 @@ impl<'a> Log<'a> {
     fn check_session(&self, object: Node<'_>, name: &'static str) -> Result<(), Reason> {
         match object.get(name) {
             None => Ok(()),
-            Some(_) => match id(object, name, SessionId::parse)? {
+            Some(_) => match id(object, name, SessionId::parse_opencode)? {
                 named if named == *self.session => Ok(()),
                 named => Err(Reason::Column(format!("it is about session {named}"))),
             },
@@ -370,10 +370,11 @@ impl<'a> Log<'a> {
         let after = not_before.map(|time| time - DAY + ERA_MILLIS / 2);
         let near = said.or(after).unwrap_or_else(|| {
             let record = self.home.session(self.session).ok().flatten();
-            let time = record.and_then(|record| record.stored.document.lens::<Session<'_>>().time?.updated);
+            let time = record.and_then(|record| record.info.updated());
             time.unwrap_or(FIRST_LOGS + ERA_MILLIS / 2)
         });
-        let made = EventId::parse(id).ok().and_then(|id| id.moment(near)).map(|moment| moment.millis);
+        let made =
+            EventId::parse_opencode(id).ok().and_then(|id| id.moment(near)).map(|moment| moment.millis);
         match made {
             Some(made) if said.is_none_or(|said| (made - said).abs() <= DAY) => made,
             _ => said.or(not_before).unwrap_or(near),

@@ -241,7 +241,7 @@ impl<'s> Scope<'s> {
                 Key::Todo(id) => scope.add("todo", "session_id", id.as_str()),
                 Key::Share(id) => scope.add("session_share", "session_id", id.as_str()),
                 Key::Diff(_) => scope.diffs.push(change),
-                Key::LegacyShare(_) => {}
+                Key::LegacyShare(_) | Key::Record(..) => {}
             }
         }
         scope
@@ -317,7 +317,7 @@ fn rows_with(connection: &Connection, table: &str, column: &str, value: &str) ->
 
 /// What is different between two states of rows.
 pub(super) fn differences(before: Rows, mut after: Rows) -> Vec<Piece> {
-    let session = |id: Option<String>| id.and_then(|id| SessionId::parse(&id).ok());
+    let session = |id: Option<String>| id.and_then(|id| SessionId::parse_opencode(&id).ok());
     let mut pieces = Vec::new();
     for (place, (id, before)) in before {
         let after = after.remove(&place).map(|(_, after)| after);
@@ -343,7 +343,7 @@ enum Place {
 impl OpencodeDatabase {
     fn place(&self, connection: &Connection, place: &str) -> rusqlite::Result<Option<Place>> {
         if let Some(name) = place.strip_prefix(DIFFS) {
-            let session = name.strip_suffix(".json").and_then(|id| SessionId::parse(id).ok());
+            let session = name.strip_suffix(".json").and_then(|id| SessionId::parse_opencode(id).ok());
             return Ok(session.and_then(|session| self.diff_path(&session)).map(Place::File));
         }
         let Some((table, key)) = place.split_once('[') else { return Ok(None) };

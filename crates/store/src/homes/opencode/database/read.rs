@@ -9,7 +9,7 @@ use crate::homes::opencode::second_store::{self, Converted};
 use annals_core::id::{IdError, MessageId, Millis, PartId, ProjectId, SessionId};
 use annals_core::json::{JsWriter, Style};
 use annals_core::lens::{Message, Session};
-use annals_core::{Document, Key, Stored};
+use annals_core::{Document, Key, Position, Provenance, Stored};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 
@@ -49,7 +49,7 @@ impl Read for OpencodeDatabase {
                 Ok(project) => {
                     found.quarantined.extend(unusable);
                     let place = format!("project[{project}]");
-                    found.value.push(Stored { key: Key::Project(project), document, place });
+                    found.value.push(Stored::new(Key::Project(project), document, place));
                 }
                 Err(error) => found.quarantined.push(bad_id("project", &id, error)),
             }
@@ -218,7 +218,7 @@ impl OpencodeDatabase {
         row: &Row<'_>,
     ) -> rusqlite::Result<Result<(SessionRecord, Vec<Quarantined>), Quarantined>> {
         let id = text_of(row.get_ref(0)?);
-        let id = match SessionId::parse(&id) {
+        let id = match SessionId::parse_opencode(&id) {
             Ok(id) => id,
             Err(error) => return Ok(Err(bad_id(table, &id, error))),
         };
@@ -238,8 +238,8 @@ impl OpencodeDatabase {
             }
         };
         let key = Key::Session(project.clone(), id.clone());
-        let stored = Stored { key, document, place };
-        Ok(Ok((SessionRecord { id, project, stored, origins: vec![self.url()], gone: None }, unusable)))
+        let stored = Stored::new(key, document, place);
+        Ok(Ok((SessionRecord::new(project, id, stored, vec![self.url()]), unusable)))
     }
 
     /// The messages of a session that are in the second store, in order, in the shape of the first.
@@ -266,7 +266,7 @@ impl OpencodeDatabase {
             while let Some(row) = rows.next()? {
                 let id = text_of(row.get_ref(0)?);
                 let place = format!("session_message[{id}]");
-                match (MessageId::parse(&id), json_of(row.get_ref(2)?)) {
+                match (MessageId::parse_opencode(&id), json_of(row.get_ref(2)?)) {
                     (Ok(id), Ok(data)) => {
                         found.push(second_store::Row { id, kind: text_of(row.get_ref(1)?), data });
                     }
@@ -282,9 +282,8 @@ impl OpencodeDatabase {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let directory = session.stored.document.lens::<Session<'_>>().directory;
-        let directory = directory.map(|directory| directory.to_string()).unwrap_or_default();
-        let converted = second_store::convert(&session.id, &directory, &rows);
+        let directory = session.info.directory().unwrap_or_default();
+        let converted = second_store::convert(&session.id, directory, &rows);
         Ok(converted.into_iter().map(|converted| converted_record(&session.id, converted, want)).collect())
     }
 
@@ -316,16 +315,20 @@ fn converted_record(session: &SessionId, converted: Converted, want: Want) -> Me
         Want::PartCounts => Vec::new(),
         Want::Parts | Want::ToolCalls => parts
             .into_iter()
-            .map(|(part, document)| Stored {
-                key: Key::Part(session.clone(), id.clone(), part),
-                document,
-                place: place.clone(),
+            .enumerate()
+            .map(|(index, (part, document))| {
+                let key = Key::Part(session.clone(), id.clone(), part);
+                Stored::new(key, document, place.clone())
+                    .at(Position::new(index as i64))
+                    .by(Provenance::OpencodeSecondStore)
             })
             .collect(),
     };
     let made = Message::created_in(message.root()).unwrap_or(0);
-    let stored = Stored { key: Key::Message(session.clone(), id), document: message, place };
-    MessageRecord { stored, made, parts, n_parts, quarantined: Vec::new(), converted: true }
+    let stored = Stored::new(Key::Message(session.clone(), id), message, place)
+        .at(Position::new(made))
+        .by(Provenance::OpencodeSecondStore);
+    MessageRecord { stored, made, parts, n_parts, quarantined: Vec::new() }
 }
 
 /// Visits the converted messages that come before a message of the first store, then that message.
@@ -347,11 +350,11 @@ struct Page {
     rows: Vec<MessageRecord>,
     unusable: Vec<Quarantined>,
     /// Where the next page begins, if there is one.
-    next: Option<Position>,
+    next: Option<RowCursor>,
 }
 
 /// `time_created` and `id` of a row, whatever they hold.
-pub(super) type Position = (Cell, Cell);
+pub(super) type RowCursor = (Cell, Cell);
 
 /// What a column holds. A text in it need not be one: SQLite does not check that it is UTF-8.
 #[derive(Debug, Clone, PartialEq)]
@@ -396,7 +399,7 @@ impl ToSql for Cell {
 fn read_page(
     connection: &Connection,
     session: &SessionId,
-    after: Option<&Position>,
+    after: Option<&RowCursor>,
     want: Want,
 ) -> rusqlite::Result<Page> {
     const FIRST: &str = "SELECT id, time_created, data FROM message WHERE session_id = ?1 \
@@ -440,22 +443,15 @@ pub(super) fn message_record(
     let id = text_of(id);
     let place = format!("message[{id}]");
     let problem = |reason| Quarantined { place: place.clone(), reason, session: Some(session.clone()) };
-    let id = MessageId::parse(&id).map_err(|error| problem(Reason::BadName(error)))?;
+    let id = MessageId::parse_opencode(&id).map_err(|error| problem(Reason::BadName(error)))?;
     let key = Key::Message(session.clone(), id);
     let document = row_document(&key, data).map_err(problem)?;
     let made = match time {
         ValueRef::Integer(time) => time,
         _ => Message::created_in(document.root()).unwrap_or(0),
     };
-    let stored = Stored { key, document, place };
-    Ok(MessageRecord {
-        stored,
-        made,
-        parts: Vec::new(),
-        n_parts: 0,
-        quarantined: Vec::new(),
-        converted: false,
-    })
+    let stored = Stored::new(key, document, place).at(Position::new(made));
+    Ok(MessageRecord { stored, made, parts: Vec::new(), n_parts: 0, quarantined: Vec::new() })
 }
 
 fn read_parts(
@@ -503,13 +499,16 @@ pub(super) fn add_part(
     record.n_parts += 1;
     let id = text_of(id);
     let place = format!("part[{id}]");
-    let read = PartId::parse(&id).map_err(Reason::BadName).and_then(|id| {
+    let read = PartId::parse_opencode(&id).map_err(Reason::BadName).and_then(|id| {
+        let position = Position::of_part(&id, record.made);
         let key = Key::Part(session.clone(), message.clone(), id);
         let document = row_document(&key, data)?;
-        Ok((key, document))
+        Ok((key, document, position))
     });
     match read {
-        Ok((key, document)) => record.parts.push(Stored { key, document, place }),
+        Ok((key, document, position)) => {
+            record.parts.push(Stored::new(key, document, place).at(position));
+        }
         Err(reason) => {
             record.quarantined.push(Quarantined { place, reason, session: Some(session.clone()) });
         }
@@ -519,13 +518,8 @@ pub(super) fn add_part(
 /// Puts parts in order. SQLite has them in the order of their ids already, which is right unless they were made on both
 /// sides of the moment at which ids start over.
 pub(super) fn sort_parts(record: &mut MessageRecord) {
-    let made = record.made;
-    let era = |part: &Stored| match &part.key {
-        Key::Part(_, _, id) => id.era(made),
-        _ => 0,
-    };
-    if !record.parts.is_sorted_by_key(era) {
-        record.parts.sort_by_cached_key(era);
+    if !record.parts.is_sorted_by_key(|part| part.position) {
+        record.parts.sort_by_key(|part| part.position);
     }
 }
 
@@ -562,7 +556,7 @@ pub(super) fn document(
 ) -> rusqlite::Result<Option<Result<Stored, Quarantined>>> {
     let place = place_of(key);
     let problem = |reason| Quarantined { place: place.clone(), reason, session: key.session().cloned() };
-    let stored = |document| Stored { key: key.clone(), document, place: place.clone() };
+    let stored = |document| Stored::new(key.clone(), document, place.clone());
     let from_columns = |tables: &[&str], columns: &'static [Column], filter: &str, id: &str| {
         for table in tables {
             let columns = schema.present(table, columns);
@@ -653,14 +647,14 @@ fn session_keys(connection: &Connection, schema: &Schema, id: &SessionId) -> rus
     }
     for table in ["message", "session_message"].into_iter().filter(|table| schema.has(table)) {
         each(&format!("SELECT id FROM {table} WHERE session_id = ?1"), &mut |row| {
-            let message = MessageId::parse(&text_of(row.get_ref(0)?)).ok();
+            let message = MessageId::parse_opencode(&text_of(row.get_ref(0)?)).ok();
             Ok(message.map(|message| Key::Message(id.clone(), message)))
         })?;
     }
     if schema.has("part") {
         each("SELECT message_id, id FROM part WHERE session_id = ?1", &mut |row| {
-            let message = MessageId::parse(&text_of(row.get_ref(0)?));
-            let part = PartId::parse(&text_of(row.get_ref(1)?));
+            let message = MessageId::parse_opencode(&text_of(row.get_ref(0)?));
+            let part = PartId::parse_opencode(&text_of(row.get_ref(1)?));
             Ok(message.ok().zip(part.ok()).map(|(message, part)| Key::Part(id.clone(), message, part)))
         })?;
     }

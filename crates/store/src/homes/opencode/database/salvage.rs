@@ -10,7 +10,7 @@ use rusqlite::{Connection, Row};
 use super::OpencodeDatabase;
 use super::column::{self, Column};
 use super::read::{
-    Cell, Position, add_part, array, message_record, names, object, place_of, sort_parts, text_of,
+    Cell, RowCursor, add_part, array, message_record, names, object, place_of, sort_parts, text_of,
 };
 use crate::home::{DamagedRows, Found, MessageRecord, Quarantined, ReadError, Reason, SessionRecord, Want};
 use crate::sqlite::is_damage;
@@ -121,7 +121,7 @@ impl OpencodeDatabase {
             (Key::Todo(_), _) => array(&documents).ok(),
             (_, Some(first)) => Some(first.clone()),
         };
-        Ok(document.map(|document| Some(Stored { key: key.clone(), document, place: place_of(key) })))
+        Ok(document.map(|document| Some(Stored::new(key.clone(), document, place_of(key)))))
     }
 
     /// The messages of a session from a position on, found without any index.
@@ -129,7 +129,7 @@ impl OpencodeDatabase {
         &self,
         session: &SessionRecord,
         want: Want,
-        after: Option<&Position>,
+        after: Option<&RowCursor>,
         quarantined: &mut Vec<Quarantined>,
     ) -> Result<Vec<MessageRecord>, ReadError> {
         let id = session.id.as_str();
@@ -158,7 +158,8 @@ impl OpencodeDatabase {
         })?;
         quarantined.extend(parts.quarantined.into_iter().map(|problem| problem.of(&session.id)));
         for (message, part, data) in parts.value {
-            let (Some(&place), Ok(message)) = (places.get(&message), MessageId::parse(&message)) else {
+            let (Some(&place), Ok(message)) = (places.get(&message), MessageId::parse_opencode(&message))
+            else {
                 continue;
             };
             add_part(&session.id, &message, &mut records[place], part.value(), data.value());

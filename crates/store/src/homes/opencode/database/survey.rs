@@ -34,7 +34,7 @@ impl Source for OpencodeDatabase {
         let mut survey = Survey { projects, ..Survey::default() };
         let mut seen = std::collections::HashSet::new();
         for Row { id, project, updated, evidence } in rows {
-            let Ok(session) = SessionId::parse(&id) else { continue };
+            let Ok(session) = SessionId::parse_opencode(&id) else { continue };
             if !seen.insert(session.clone()) {
                 continue;
             }
@@ -48,13 +48,17 @@ impl Source for OpencodeDatabase {
 
     fn has_place_for(&self, key: &Key) -> bool {
         match key {
-            Key::LegacyShare(_) => false,
+            Key::LegacyShare(_) | Key::Record(..) => false,
             // Without the directory no diff is missing: the database was copied without it.
             Key::Diff(session) => {
                 self.diff_path(session).is_some_and(|path| path.parent().is_some_and(Path::is_dir))
             }
             _ => true,
         }
+    }
+
+    fn rank(&self) -> i64 {
+        1
     }
 
     fn as_database(&self) -> Option<&OpencodeDatabase> {

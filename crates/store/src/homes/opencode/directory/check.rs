@@ -77,7 +77,7 @@ impl OpencodeDirectory {
             add(ProblemKind::MissingProject, &format!("session/{project}"), Some(project.as_str()), detail);
         }
         for entry in tree.view.list("message").unwrap_or_default() {
-            let session = SessionId::parse(&entry.name).ok();
+            let session = SessionId::parse_opencode(&entry.name).ok();
             let path = format!("message/{}", entry.name);
             let n_messages = match documents(tree, &path) {
                 Ok(listed) => listed.len(),
@@ -99,7 +99,7 @@ impl OpencodeDirectory {
                     add(ProblemKind::Leftover, &path, None, "not a document".to_owned());
                     continue;
                 };
-                let Ok(session) = SessionId::parse(id) else { continue };
+                let Ok(session) = SessionId::parse_opencode(id) else { continue };
                 if directory == "project" {
                     continue;
                 }

@@ -22,6 +22,7 @@ use super::layout::{Layout, flat_path};
 use super::read::locate;
 use super::{OpencodeDirectory, Root, Tree};
 use crate::home::{CommitError, ConflictKind, Native, Reason, Receipt, Write};
+use crate::homes::opencode::foreign::refuse_foreign;
 use crate::project::IdentityRule;
 use crate::{parallel, platform};
 
@@ -37,6 +38,7 @@ impl Write for OpencodeDirectory {
             )));
         };
         let (reason, mut changes) = transaction.into_parts();
+        refuse_foreign(&changes)?;
         changes.sort_by_key(order_of);
         let written = changes.iter().filter(|change| change.document.is_some()).count();
         let receipt =
@@ -65,6 +67,9 @@ impl Write for OpencodeDirectory {
     }
 
     fn native(&self, key: &Key, document: Document) -> Native {
+        if let Key::Record(..) = key {
+            return Native::NotHeld;
+        }
         // Only a document too deep to be indented cannot be laid out anew; it is as good as it is.
         let document = arrange::for_file(key, &document).unwrap_or(document);
         Native::Held { document, lost: Vec::new() }
@@ -143,7 +148,7 @@ impl OpencodeDirectory {
 fn order_of(change: &Change) -> (bool, i8) {
     let level = match change.key {
         Key::Project(_) => 0,
-        Key::Todo(_) | Key::Diff(_) | Key::Share(_) | Key::LegacyShare(_) => 1,
+        Key::Todo(_) | Key::Diff(_) | Key::Share(_) | Key::LegacyShare(_) | Key::Record(..) => 1,
         Key::Part(..) => 2,
         Key::Message(..) => 3,
         Key::Session(..) => 4,

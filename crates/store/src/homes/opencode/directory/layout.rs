@@ -55,6 +55,8 @@ pub(super) fn flat_path(key: &Key) -> String {
         Key::Diff(session) => format!("session_diff/{session}.json"),
         Key::Share(session) => format!("session_share/{session}.json"),
         Key::LegacyShare(session) => format!("share/{session}.json"),
+        // OpenCode has none, so nothing is ever written or found there.
+        Key::Record(session, record) => format!("record/{session}/{record}.json"),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use annals_core::id::{IdError, MessageId, Millis, PartId, ProjectId, SessionId};
 use annals_core::lens::{Message, Session};
-use annals_core::{Key, Stored};
+use annals_core::{Key, Position, Stored, position};
 use rayon::prelude::*;
 
 use super::files::{Entry, Shape};
@@ -166,7 +166,7 @@ impl Read for OpencodeDirectory {
         let mut messages = HashSet::new();
         let of = |problem: Quarantined| problem.of(id);
         for (name, _) in documents(&tree, &tree.layout.messages(id)).map_err(of)? {
-            if let Ok(message) = MessageId::parse(&name) {
+            if let Ok(message) = MessageId::parse_opencode(&name) {
                 keys.push(Key::Message(id.clone(), message.clone()));
                 messages.insert(message);
             }
@@ -176,7 +176,7 @@ impl Read for OpencodeDirectory {
         messages.extend(orphans.map(|orphans| orphans.message));
         for message in messages {
             for (name, _) in documents(&tree, &tree.layout.parts(id, &message)).map_err(of)? {
-                if let Ok(part) = PartId::parse(&name) {
+                if let Ok(part) = PartId::parse_opencode(&name) {
                     keys.push(Key::Part(id.clone(), message.clone(), part));
                 }
             }
@@ -309,7 +309,7 @@ impl OpencodeDirectory {
             }
         };
         for entry in sessions {
-            let session = SessionId::parse(&entry.name).ok();
+            let session = SessionId::parse_opencode(&entry.name).ok();
             match documents(&tree, &format!("message/{}", entry.name)) {
                 Ok(listed) => messages.extend(listed.into_iter().map(|(name, _)| name)),
                 Err(problem) => {
@@ -323,7 +323,7 @@ impl OpencodeDirectory {
             Vec::new()
         });
         for entry in listed {
-            let Ok(message) = MessageId::parse(&entry.name) else { continue };
+            let Ok(message) = MessageId::parse_opencode(&entry.name) else { continue };
             if messages.contains(&entry.name) {
                 continue;
             }
@@ -336,7 +336,7 @@ impl OpencodeDirectory {
                 }
             };
             let named = |document: &annals_core::Document| {
-                SessionId::parse(&document.root().get("sessionID")?.as_text()?.to_str()).ok()
+                SessionId::parse_opencode(&document.root().get("sessionID")?.as_text()?.to_str()).ok()
             };
             let mut session = None;
             for (_, path) in &parts {
@@ -379,7 +379,7 @@ impl OpencodeDirectory {
                 stored.key = Key::Session(project.clone(), id.clone());
             }
         }
-        Ok(Some(SessionRecord { id, project, stored, origins: vec![self.url()], gone: None }))
+        Ok(Some(SessionRecord::new(project, id, stored, vec![self.url()])))
     }
 }
 
@@ -427,7 +427,7 @@ pub(super) fn list_sessions(
             let path = format!("session/{}", entry.name);
             let meta = format!("{path}/meta.json");
             // A directory named like a session is one of the per-session layout if it says so itself.
-            let per_session = SessionId::parse(&entry.name).ok().filter(|_| tree.view.exists(&meta));
+            let per_session = SessionId::parse_opencode(&entry.name).ok().filter(|_| tree.view.exists(&meta));
             match (tree.layout, per_session) {
                 (Layout::PerSession, Some(session)) => {
                     located.push(Located { session, project: ProjectId::global(), path: meta });
@@ -445,7 +445,7 @@ pub(super) fn list_sessions(
             quarantined.push(problem);
             Vec::new()
         }) {
-            match SessionId::parse(&name) {
+            match SessionId::parse_opencode(&name) {
                 Ok(session) => located.push(Located { session, project: project.clone(), path }),
                 Err(error) => quarantined.push(bad_name(tree, &path, error)),
             }
@@ -457,13 +457,12 @@ pub(super) fn list_sessions(
 /// Which copy of a session counts: the one used last, then the one that stands where its document says.
 fn precedence(record: &SessionRecord) -> (Millis, bool) {
     let session = record.stored.document.lens::<Session<'_>>();
-    let updated = session.time.and_then(|time| time.updated).unwrap_or(0);
-    (updated, session.project_id.is_some_and(|id| id == record.project.as_str()))
+    (record.info.updated().unwrap_or(0), session.project_id.is_some_and(|id| id == record.project.as_str()))
 }
 
 /// A message that is to be visited.
 struct Pending {
-    era: i64,
+    position: Position,
     id: MessageId,
     path: String,
     made: Millis,
@@ -482,7 +481,7 @@ fn sorted_messages(tree: &Tree<'_>, session: &SessionRecord) -> (Vec<Pending>, V
         (None, Vec::new())
     });
     for (name, path) in listed {
-        let id = match MessageId::parse(&name) {
+        let id = match MessageId::parse_opencode(&name) {
             Ok(id) => id,
             Err(error) => {
                 quarantined.push(bad_name(tree, &path, error).of(&session.id));
@@ -495,15 +494,17 @@ fn sorted_messages(tree: &Tree<'_>, session: &SessionRecord) -> (Vec<Pending>, V
             Ok(None) => {}
             Ok(Some(stored)) => {
                 let created = Message::created_in(stored.document.root());
-                let made =
-                    created.or_else(|| session.created()).or_else(|| tree.view.modified(&path)).unwrap_or(0);
+                let made = created
+                    .or_else(|| session.info.created())
+                    .or_else(|| tree.view.modified(&path))
+                    .unwrap_or(0);
                 kept_bytes += stored.document.bytes().len();
                 let stored = (kept_bytes <= KEPT_MESSAGE_BYTES).then_some(stored);
-                messages.push(Pending { era: id.era(made), id, path, made, stored });
+                messages.push(Pending { position: Position::by_id(&id, made), id, path, made, stored });
             }
         }
     }
-    messages.sort_by(|a, b| (a.era, a.id.as_str()).cmp(&(b.era, b.id.as_str())));
+    messages.sort_by(|a, b| position::order((a.position, a.id.as_str()), (b.position, b.id.as_str())));
     (messages, quarantined)
 }
 
@@ -523,14 +524,8 @@ fn complete(
         },
     };
     let made = pending.made;
-    let mut record = MessageRecord {
-        stored,
-        made,
-        parts: Vec::new(),
-        n_parts: 0,
-        quarantined: Vec::new(),
-        converted: false,
-    };
+    let stored = stored.at(pending.position);
+    let mut record = MessageRecord { stored, made, parts: Vec::new(), n_parts: 0, quarantined: Vec::new() };
     let directory = tree.layout.parts(&session.id, &pending.id);
     if want == Want::PartCounts {
         match tree.view.count(&directory, |name| stem(tree.layout, name).is_some()) {
@@ -550,18 +545,18 @@ fn complete(
         }
     };
     record.n_parts = names.len();
-    let mut parts: Vec<(i64, PartId, String)> = Vec::with_capacity(names.len());
+    let mut parts: Vec<(Position, PartId, String)> = Vec::with_capacity(names.len());
     for (name, path) in names {
-        match PartId::parse(&name) {
-            Ok(id) => parts.push((id.era(made), id, path)),
+        match PartId::parse_opencode(&name) {
+            Ok(id) => parts.push((Position::of_part(&id, made), id, path)),
             Err(error) => record.quarantined.push(bad_name(tree, &path, error).of(&session.id)),
         }
     }
-    parts.sort_by(|(a_era, a, _), (b_era, b, _)| (a_era, a.as_str()).cmp(&(b_era, b.as_str())));
-    for (_, id, path) in parts {
+    parts.sort_by(|(a_at, a, _), (b_at, b, _)| position::order((*a_at, a.as_str()), (*b_at, b.as_str())));
+    for (position, id, path) in parts {
         let key = Key::Part(session.id.clone(), pending.id.clone(), id);
         match read_document_in(tree, folder.as_ref(), &path, Shape::Object, key) {
-            Ok(Some(stored)) => record.parts.push(stored),
+            Ok(Some(stored)) => record.parts.push(stored.at(position)),
             Ok(None) => {}
             Err(problem) => record.quarantined.push(problem),
         }
@@ -620,7 +615,7 @@ fn read_document_in(
     let place = tree.place(path);
     match tree.view.read_in(folder, path, shape) {
         Ok(None) => Ok(None),
-        Ok(Some(document)) => Ok(Some(Stored { key, document, place })),
+        Ok(Some(document)) => Ok(Some(Stored::new(key, document, place))),
         Err(reason) => Err(Quarantined { place, reason, session: key.session().cloned() }),
     }
 }

@@ -11,7 +11,8 @@ use std::io;
 use std::ops::ControlFlow;
 
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
-use annals_core::{Key, Stored};
+use annals_core::lens::Message;
+use annals_core::{Key, Position, Stored};
 
 use super::files::Shape;
 use super::layout::{Layout, stem};
@@ -117,14 +118,15 @@ impl Source for OpencodeDirectory {
         if !tree.view.overlay.is_empty() {
             return None;
         }
-        let since = Since { tree: &tree, session: &session.id, instant: since };
+        let since =
+            Since { tree: &tree, session: &session.id, created: session.info.created(), instant: since };
         let mut quarantined = Vec::new();
         let messages = tree.layout.messages(&session.id);
         // Not to be listed is something else than to be empty: whoever reads it says why.
         for (name, stamp) in since.stamps().below(&messages).ok()? {
             let Some(id) = stem(tree.layout, &name) else { continue };
             let path = format!("{messages}/{name}");
-            let seen = match MessageId::parse(id) {
+            let seen = match MessageId::parse_opencode(id) {
                 Ok(id) => since.message(id, &path, stamp, &mut quarantined),
                 Err(error) => {
                     quarantined.push(since.problem(&path, Reason::BadName(error)));
@@ -150,7 +152,7 @@ impl Source for OpencodeDirectory {
                 Vec::new()
             });
             for (name, path) in listed {
-                let Ok(part) = PartId::parse(&name) else { continue };
+                let Ok(part) = PartId::parse_opencode(&name) else { continue };
                 let key = Key::Part(session.clone(), orphans.message.clone(), part);
                 match read::read_document(&tree, &path, Shape::Object, key) {
                     Ok(stored) => found.value.extend(stored),
@@ -170,6 +172,8 @@ impl Source for OpencodeDirectory {
 struct Since<'l> {
     tree: &'l Tree<'l>,
     session: &'l SessionId,
+    /// When the session was made.
+    created: Option<Millis>,
     instant: Millis,
 }
 
@@ -196,20 +200,27 @@ impl Since<'_> {
             parts: Vec::new(),
             n_parts: 0,
             is_complete: true,
-            converted: false,
             quarantined: Vec::new(),
         };
+        // Of a message that is not read only its id tells when it was made.
+        let made = seen.id.moment(self.instant).map_or(self.instant, |moment| moment.millis);
         if stamp.is_since(self.instant) {
             let key = Key::Message(self.session.clone(), seen.id.clone());
             match read::read_document(self.tree, path, Shape::Object, key) {
-                Ok(Some(stored)) => seen.stored = Some(stored),
+                Ok(Some(stored)) => {
+                    let made = Message::created_in(stored.document.root()).or(self.created).unwrap_or(made);
+                    let position = Position::by_id(&seen.id, made);
+                    seen.stored = Some(stored.at(position));
+                }
                 Ok(None) => return None,
                 Err(problem) => quarantined.push(problem),
             }
         }
         let parts = self.tree.layout.parts(self.session, &seen.id);
         match self.stamps().below(&parts) {
-            Ok(listed) => listed.iter().for_each(|(name, stamp)| self.part(&mut seen, &parts, name, *stamp)),
+            Ok(listed) => {
+                listed.iter().for_each(|(name, stamp)| self.part(&mut seen, &parts, (name, *stamp), made))
+            }
             Err(error) => {
                 seen.quarantined.push(self.problem(&parts, Reason::Refused(error.to_string())));
             }
@@ -218,11 +229,11 @@ impl Since<'_> {
         Some(seen)
     }
 
-    fn part(&self, seen: &mut Seen, directory: &str, name: &str, stamp: Stamp) {
+    fn part(&self, seen: &mut Seen, directory: &str, (name, stamp): (&str, Stamp), made: Millis) {
         let Some(part) = stem(self.tree.layout, name) else { return };
         seen.n_parts += 1;
         let path = format!("{directory}/{name}");
-        let part = match PartId::parse(part) {
+        let part = match PartId::parse_opencode(part) {
             Ok(part) => part,
             Err(error) => {
                 seen.quarantined.push(self.problem(&path, Reason::BadName(error)));
@@ -235,7 +246,10 @@ impl Since<'_> {
         }
         let key = Key::Part(self.session.clone(), seen.id.clone(), part.clone());
         match read::read_document(self.tree, &path, Shape::Object, key) {
-            Ok(Some(stored)) => seen.parts.push((part, Some(stored))),
+            Ok(Some(stored)) => {
+                let position = Position::of_part(&part, made);
+                seen.parts.push((part, Some(stored.at(position))));
+            }
             Ok(None) => {}
             Err(problem) => {
                 // It is there, only unreadable.
