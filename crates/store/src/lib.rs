@@ -3,7 +3,7 @@
 //!
 //! A [`home`] is a place where sessions live: a store of annals ([`SqliteStore`], `annals.db`), or a directory or database of
 //! OpenCode's. [`open()`] opens any of them by its path. All are read through [`home::Read`] and changed through
-//! [`home::Write`]; a store also keeps [`history`], can be [searched](search) and [subscribed to](SqliteStore::subscribe), and
+//! [`home::Write`]; a store also keeps [`history`], can be [searched](search) and [subscribed to](events), and
 //! [follows](sync) the homes of agents. Documents are kept byte for byte; [`model`] has the lenses through which they are
 //! read and from which new ones are written.
 //!
@@ -140,6 +140,7 @@
 pub mod check;
 pub mod copy;
 pub mod difference;
+pub mod events;
 pub mod family;
 pub mod figures;
 pub mod find;

@@ -11,6 +11,7 @@ pub(crate) mod codec;
 mod commit;
 pub(crate) mod comparing;
 mod derived;
+mod events;
 pub(crate) mod facts;
 pub(crate) mod file;
 mod find_text;
@@ -37,7 +38,7 @@ mod upgrade;
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 
 use annals_core::id::Millis;
 use rusqlite::{Connection, OptionalExtension};
@@ -49,7 +50,7 @@ use file::{BeginError, StoreFile, Writing};
 pub use forget::{ForgetError, Forgotten};
 pub use prune::{Pruned, PrunedSession};
 pub use restore::{RestoredBackup, restore_backup};
-pub use subscribe::{Event, Subscription};
+use subscribe::Feed;
 
 /// The first version of the tables.
 const SCHEMA_SQL: &str = include_str!("sqlite/schema-1.sql");
@@ -86,7 +87,7 @@ const SCHEMA: i64 = 1 + UPGRADES.len() as i64;
 /// ```
 #[derive(Debug)]
 pub struct SqliteStore {
-    file: StoreFile,
+    file: Arc<StoreFile>,
     /// Whether an older annals than the one that made the tables may still write to them.
     is_newer: bool,
     clock: fn() -> Millis,
@@ -94,8 +95,8 @@ pub struct SqliteStore {
     operation: Option<i64>,
     /// Revisions that were there once and were not when it was opened.
     lost: Option<RangeInclusive<i64>>,
-    /// Told of every commit of this process, so that subscribers need not ask.
-    committed: (Mutex<()>, Condvar),
+    /// What subscribers are told. It outlives the store as long as there are any.
+    feed: Arc<Feed>,
     /// The text index, once it was searched.
     open_index: Mutex<Option<text_index::OpenIndex>>,
 }
@@ -260,15 +261,21 @@ impl SqliteStore {
         if schema < known && !file.is_read_only() {
             upgrade::upgrade(&file, upgrades)?;
         }
+        let file = Arc::new(file);
         Ok(SqliteStore {
             lost: file.lost(),
+            feed: Arc::new(Feed::new(Arc::clone(&file))),
             file,
             is_newer: schema > known,
             clock: crate::ids::now,
             operation: None,
-            committed: (Mutex::default(), Condvar::new()),
             open_index: Mutex::default(),
         })
+    }
+
+    /// The number of the last revision, 0 if there is none.
+    pub fn head(&self) -> Result<i64, ReadError> {
+        self.read(file::head)
     }
 
     /// Revisions that were committed and are not there any more, because the log of the database was cut or deleted. What was
@@ -337,8 +344,7 @@ impl SqliteStore {
     /// Makes a transaction durable and tells subscribers.
     pub(crate) fn finish(&self, writing: Writing<'_>) -> Result<(), CommitError> {
         writing.commit().map_err(|error| self.commit_error(&error))?;
-        let _told = self.committed.0.lock();
-        self.committed.1.notify_all();
+        self.feed.committed();
         Ok(())
     }
 

@@ -110,7 +110,7 @@ impl History for SqliteStore {
     }
 }
 
-fn revision(row: &Row<'_>) -> rusqlite::Result<Revision> {
+pub(super) fn revision(row: &Row<'_>) -> rusqlite::Result<Revision> {
     Ok(Revision {
         number: row.get(0)?,
         time: row.get(1)?,
@@ -121,14 +121,22 @@ fn revision(row: &Row<'_>) -> rusqlite::Result<Revision> {
 }
 
 fn touched(connection: &Connection, revision: i64) -> rusqlite::Result<Vec<Touched>> {
+    Ok(touched_sessions(connection, revision)?.into_iter().map(|(_, touched)| touched).collect())
+}
+
+/// The sessions that a revision touched, by their numbers, with what it did to each.
+pub(super) fn touched_sessions(
+    connection: &Connection,
+    revision: i64,
+) -> rusqlite::Result<Vec<(i64, Touched)>> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT d.id, t.written, t.deleted FROM {TOUCHED} t LEFT JOIN document d ON d.n = t.session \
+        "SELECT t.session, d.id, t.written, t.deleted FROM {TOUCHED} t LEFT JOIN document d ON d.n = t.session \
          WHERE t.revision = ?1 ORDER BY t.session"
     ))?;
     let rows = statement.query_map([revision], |row| {
-        let session: Option<String> = row.get(0)?;
+        let session: Option<String> = row.get(1)?;
         let session = session.and_then(|session| SessionId::parse(&session).ok());
-        Ok(Touched { session, written: row.get(1)?, deleted: row.get(2)? })
+        Ok((row.get(0)?, Touched { session, written: row.get(2)?, deleted: row.get(3)? }))
     })?;
     rows.collect()
 }

@@ -1,116 +1,371 @@
-//! Subscriptions: told of every revision after it was committed, whichever process committed it.
+//! Subscriptions to a store: one thread follows the revisions of all processes, and hands them to every subscriber.
+//!
+//! The thread lives as long as there are subscribers. A commit of this process wakes it; for those of other processes it looks every
+//! 100 ms. It reads without any lock that a commit takes, and puts events into a queue for each subscriber. A subscriber whose
+//! queue was full, or who has just come, is behind: it reads from the database by itself until it has read all, and takes from its
+//! queue again. Numbers of revisions have no gaps, so a subscriber knows the next event by its number, and neither misses one
+//! nor takes one twice on the way from one source to the other.
 
 use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use annals_core::Key;
-
 use super::SqliteStore;
-use super::file::head;
-use super::rows::{listed, placed};
-use crate::history::{History, Revision};
+use super::events::{Broken, Entry, Position, Stretch, read_after};
+use super::file::{StoreFile, head};
+use crate::events::{Event, Events, NextError, Start, SubscribeError, Subscription, Supply};
 use crate::home::ReadError;
 
-/// Other processes tell nobody, so every now and then one has to look.
+/// Other processes do not tell of their commits, so the thread looks this often.
 const LOOK: Duration = Duration::from_millis(100);
-/// So many revisions are fetched at once.
-const BATCH: usize = 256;
+/// Upper bound on what waits in the queue of a subscriber, counted in changes. A single larger event fits as well.
+const QUEUE: usize = 4096;
 
-/// What subscribers get after a commit: they can read what they are told about.
-#[derive(Debug, Clone)]
-pub struct Event {
-    /// The revision that was committed.
-    pub revision: Revision,
-    /// Documents it wrote or deleted, except for those that later revisions have written again: they come with these.
-    pub keys: Vec<Key>,
-}
-
-/// An endless supply of events, in the order of commits, none left out and none twice.
-///
-/// ```
-/// use annals::SqliteStore;
-/// use annals::home::Write;
-/// use annals::model::{Document, Key, Transaction, id::ProjectId};
-/// use std::time::Duration;
-///
-/// let directory = tempfile::tempdir()?;
-/// let store = SqliteStore::open_or_create(&directory.path().join("annals.db"))?;
-/// let mut subscription = store.subscribe()?;
-/// let mut transaction = Transaction::new("a project");
-/// transaction.insert(Key::Project(ProjectId::global()), Document::parse(b"{}".to_vec())?);
-/// store.commit(transaction)?;
-/// let event = subscription.next(Duration::from_secs(5))?.expect("something was committed");
-/// assert_eq!(event.revision.reason, "a project");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// What is told to the subscribers of one open store.
 #[derive(Debug)]
-pub struct Subscription<'s> {
-    store: &'s SqliteStore,
-    reached: i64,
-    ready: VecDeque<Event>,
+pub(super) struct Feed {
+    file: Arc<StoreFile>,
+    tail: Mutex<Tail>,
+    /// Wakes the thread: something was committed, or nobody listens any more.
+    woken: Condvar,
 }
 
-impl SqliteStore {
-    /// Subscribes to what is committed from now on.
-    pub fn subscribe(&self) -> Result<Subscription<'_>, ReadError> {
-        let reached = self.head()?;
-        Ok(self.subscribe_after(reached))
-    }
-
-    /// Subscribes to everything after a revision: where an earlier subscription had got to, for instance.
-    pub fn subscribe_after(&self, revision: i64) -> Subscription<'_> {
-        Subscription { store: self, reached: revision, ready: VecDeque::new() }
-    }
-
-    /// The number of the last revision, 0 if there is none.
-    pub fn head(&self) -> Result<i64, ReadError> {
-        self.read(head)
-    }
+/// Never locked while something is read: a commit takes this lock.
+#[derive(Debug, Default)]
+struct Tail {
+    queues: Vec<Arc<Queue>>,
+    /// Whether the thread runs, and has not decided to end.
+    is_followed: bool,
+    /// Whether there may be something new.
+    is_due: bool,
 }
 
-impl Subscription<'_> {
-    /// The next event. None if there is none within the time given.
-    pub fn next(&mut self, timeout: Duration) -> Result<Option<Event>, ReadError> {
-        let deadline = Instant::now() + timeout;
-        loop {
-            if let Some(event) = self.ready.pop_front() {
-                self.reached = event.revision.number;
-                return Ok(Some(event));
-            }
-            // Looked for while commits of this process wait for the lock, so that none slips through.
-            let (lock, committed) = &self.store.committed;
-            let guard = lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            self.fetch()?;
-            let left = deadline.saturating_duration_since(Instant::now());
-            if self.ready.is_empty() {
-                if left.is_zero() {
-                    return Ok(None);
-                }
-                drop(committed.wait_timeout(guard, left.min(LOOK)));
-            }
-        }
-    }
+/// What waits for one subscriber.
+#[derive(Debug)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    filled: Condvar,
+}
 
-    fn fetch(&mut self) -> Result<(), ReadError> {
-        let numbers: Vec<i64> = self.store.read(|connection| {
-            let mut statement =
-                connection.prepare_cached("SELECT n FROM revision WHERE n > ?1 ORDER BY n LIMIT ?2")?;
-            statement.query_map((self.reached, BATCH), |row| row.get(0))?.collect()
+#[derive(Debug)]
+struct Waiting {
+    entries: VecDeque<Entry>,
+    weight: usize,
+    /// Whether the subscriber has to read by itself. Then nothing is put into the queue.
+    is_behind: bool,
+}
+
+impl Events for SqliteStore {
+    fn subscribe(&self, start: Start) -> Result<Subscription, SubscribeError> {
+        let (reached, last) = self.read(|connection| {
+            let head = head(connection)?;
+            let reached = match start {
+                Start::Now => head,
+                Start::After(number) => number.max(0),
+            };
+            Ok((Position::of(connection, reached)?, Position::of(connection, head)?))
         })?;
-        for number in numbers {
-            let Some(revision) = self.store.revision(number)? else { continue };
-            let keys = self.store.read(|connection| {
-                let written = connection
-                    .prepare_cached("SELECT documents FROM revision WHERE n = ?1")?
-                    .query_row([number], |row| Ok(listed(row.get_ref(0)?)))?;
-                let mut keys = Vec::new();
-                for n in written {
-                    keys.extend(placed(connection, n)?.map(|placed| placed.key));
-                }
-                Ok(keys)
-            })?;
-            self.ready.push_back(Event { revision, keys });
+        if reached.number > last.number {
+            let (after, head) = (reached.number, last.number);
+            return Err(SubscribeError::Ahead { path: self.shown(), after, head });
         }
+        let queue =
+            self.feed.join(last).map_err(|source| SubscribeError::Thread { path: self.shown(), source })?;
+        let feed = Arc::clone(&self.feed);
+        Ok(Subscription::new(Subscriber { feed, queue, reached, read: VecDeque::new() }))
+    }
+}
+
+impl Feed {
+    pub(super) fn new(file: Arc<StoreFile>) -> Feed {
+        Feed { file, tail: Mutex::default(), woken: Condvar::new() }
+    }
+
+    /// Tells that this process has committed something.
+    pub(super) fn committed(&self) {
+        lock(&self.tail).is_due = true;
+        self.woken.notify_all();
+    }
+
+    /// A queue for a new subscriber. If the thread has to be started, it follows what comes after `last`.
+    fn join(self: &Arc<Feed>, last: Position) -> io::Result<Arc<Queue>> {
+        let mut tail = lock(&self.tail);
+        if !tail.is_followed {
+            let feed = Arc::clone(self);
+            std::thread::Builder::new().name("annals-events".to_owned()).spawn(move || feed.follow(last))?;
+            tail.is_followed = true;
+        }
+        let waiting = Waiting { entries: VecDeque::new(), weight: 0, is_behind: true };
+        let queue = Arc::new(Queue { waiting: Mutex::new(waiting), filled: Condvar::new() });
+        tail.queues.push(Arc::clone(&queue));
+        Ok(queue)
+    }
+
+    fn leave(&self, queue: &Arc<Queue>) {
+        lock(&self.tail).queues.retain(|other| !Arc::ptr_eq(other, queue));
+        self.woken.notify_all();
+    }
+
+    /// Hands on what is committed after `reached`, until nobody listens any more.
+    fn follow(&self, mut reached: Position) {
+        while self.wait() {
+            let read = self.read(reached);
+            if let Err(NextError::Replaced { .. }) = &read
+                && let Ok(last) = self.file.read(|connection| Position::of(connection, head(connection)?))
+            {
+                reached = last;
+            }
+            // Those who come after this look at the subscribers read for themselves what was read here.
+            let queues = lock(&self.tail).queues.clone();
+            match read {
+                Ok(Stretch { entries, is_all }) => {
+                    queues.iter().for_each(|queue| queue.give(&entries));
+                    reached = entries.last().map_or(reached, Entry::position);
+                    lock(&self.tail).is_due |= !is_all;
+                }
+                // Each of them meets the trouble, if it is theirs as well, where it can be reported.
+                Err(_) => queues.iter().for_each(|queue| queue.fall_behind()),
+            }
+        }
+    }
+
+    /// Waits until there may be something new. False if nobody listens any more.
+    fn wait(&self) -> bool {
+        let mut tail = lock(&self.tail);
+        if !tail.is_due && !tail.queues.is_empty() {
+            tail = self.woken.wait_timeout(tail, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        tail.is_due = false;
+        tail.is_followed = !tail.queues.is_empty();
+        tail.is_followed
+    }
+
+    fn read(&self, reached: Position) -> Result<Stretch, NextError> {
+        let path = || self.file.path().display().to_string();
+        let read = self.file.read(|connection| read_after(connection, reached));
+        let read = read.map_err(|error| ReadError::Database { path: path(), what: error.to_string() })?;
+        read.map_err(|broken| match broken {
+            Broken::Replaced => NextError::Replaced { path: path(), reached: reached.number },
+            Broken::Missing(missing) => NextError::Missing { path: path(), missing },
+        })
+    }
+}
+
+/// What a queue has for its subscriber.
+enum Taken {
+    Next(Entry),
+    /// Nothing in time.
+    Nothing,
+    /// Nothing that follows: the subscriber has to read by itself. From now on the queue is filled.
+    Behind,
+}
+
+impl Queue {
+    fn give(&self, entries: &[Entry]) {
+        let mut waiting = lock(&self.waiting);
+        for entry in entries {
+            if waiting.is_behind {
+                break;
+            }
+            let weight = waiting.weight + entry.weight();
+            match weight > QUEUE && !waiting.entries.is_empty() {
+                true => waiting.fall_behind(),
+                false => {
+                    waiting.weight = weight;
+                    waiting.entries.push_back(entry.clone());
+                }
+            }
+        }
+        self.filled.notify_all();
+    }
+
+    fn fall_behind(&self) {
+        lock(&self.waiting).fall_behind();
+        self.filled.notify_all();
+    }
+
+    /// The event after the revision `reached`. Without a deadline it is waited for forever.
+    fn take(&self, reached: i64, deadline: Option<Instant>) -> Taken {
+        let mut waiting = lock(&self.waiting);
+        loop {
+            if std::mem::take(&mut waiting.is_behind) {
+                return Taken::Behind;
+            }
+            while let Some(entry) = waiting.entries.pop_front() {
+                waiting.weight -= entry.weight();
+                match entry.event.revision.number - reached {
+                    ..=0 => {}
+                    1 => return Taken::Next(entry),
+                    _ => {
+                        waiting.weight += entry.weight();
+                        waiting.entries.push_front(entry);
+                        return Taken::Behind;
+                    }
+                }
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            waiting = match left {
+                Some(Duration::ZERO) => return Taken::Nothing,
+                Some(left) => {
+                    self.filled.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.filled.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+}
+
+impl Waiting {
+    fn fall_behind(&mut self) {
+        self.entries.clear();
+        self.weight = 0;
+        self.is_behind = true;
+    }
+}
+
+/// One subscription.
+#[derive(Debug)]
+struct Subscriber {
+    feed: Arc<Feed>,
+    queue: Arc<Queue>,
+    /// The last revision that was told.
+    reached: Position,
+    /// What it has read by itself.
+    read: VecDeque<Entry>,
+}
+
+impl Supply for Subscriber {
+    fn next(&mut self, timeout: Duration) -> Result<Option<Arc<Event>>, NextError> {
+        let deadline = Instant::now().checked_add(timeout);
+        let entry = loop {
+            if let Some(entry) = self.read.pop_front() {
+                break entry;
+            }
+            match self.queue.take(self.reached.number, deadline) {
+                Taken::Next(entry) => break entry,
+                Taken::Nothing => return Ok(None),
+                Taken::Behind => self.catch_up()?,
+            }
+        };
+        self.reached = entry.position();
+        Ok(Some(entry.event))
+    }
+}
+
+impl Subscriber {
+    fn catch_up(&mut self) -> Result<(), NextError> {
+        let read = self.feed.read(self.reached);
+        // As long as there is more, the queue need not fill.
+        if !read.as_ref().is_ok_and(|read| read.is_all) {
+            self.queue.fall_behind();
+        }
+        self.read.extend(read?.entries);
         Ok(())
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        self.feed.leave(&self.queue);
+    }
+}
+
+/// What these locks guard is whole at every moment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use annals_core::id::ProjectId;
+    use annals_core::{Document, Key, Transaction};
+
+    use super::*;
+    use crate::home::Write;
+
+    fn store() -> (tempfile::TempDir, SqliteStore) {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open_or_create(&directory.path().join("annals.db")).unwrap();
+        (directory, store)
+    }
+
+    fn commit(store: &SqliteStore, n: usize) {
+        let mut transaction = Transaction::new("again");
+        transaction
+            .put(Key::Project(ProjectId::global()), Document::parse(n.to_string().into_bytes()).unwrap());
+        store.commit(transaction).unwrap();
+    }
+
+    /// Waits until something is so.
+    #[track_caller]
+    fn assert_soon(is_so: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !is_so() {
+            assert!(Instant::now() < deadline, "it does not happen");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn the_thread_lives_as_long_as_there_are_subscribers() {
+        let (_directory, store) = store();
+        let feed = Arc::downgrade(&store.feed);
+        assert!(!lock(&store.feed.tail).is_followed);
+        for _ in 0..3 {
+            let (mut first, second) =
+                (store.subscribe(Start::Now).unwrap(), store.subscribe(Start::Now).unwrap());
+            drop(second);
+            commit(&store, Arc::strong_count(&store.feed));
+            assert!(first.next(Duration::MAX).unwrap().is_some());
+            // The store, the subscriber and the thread.
+            assert_eq!(Arc::strong_count(&store.feed), 3);
+            drop(first);
+            assert_soon(|| !lock(&store.feed.tail).is_followed && Arc::strong_count(&store.feed) == 1);
+            commit(&store, 0);
+        }
+        let left = store.subscribe(Start::Now).unwrap();
+        drop(store);
+        assert!(feed.upgrade().is_some());
+        drop(left);
+        assert_soon(|| feed.upgrade().is_none());
+    }
+
+    /// The thread is stuck with a subscriber that never lets go of its queue; commits do not notice.
+    #[test]
+    fn a_commit_waits_for_no_subscriber() {
+        let (_directory, store) = store();
+        let mut subscription = store.subscribe(Start::Now).unwrap();
+        let queue = Arc::clone(&lock(&store.feed.tail).queues[0]);
+        let stuck = lock(&queue.waiting);
+        (1..=20).for_each(|n| commit(&store, n));
+        drop(stuck);
+        for number in 1..=20 {
+            assert_eq!(subscription.next(Duration::MAX).unwrap().unwrap().revision.number, number);
+        }
+    }
+
+    #[test]
+    fn what_waits_for_a_subscriber_is_bounded() {
+        let (_directory, store) = store();
+        let mut subscription = store.subscribe(Start::Now).unwrap();
+        let queue = Arc::clone(&lock(&store.feed.tail).queues[0]);
+        // Nothing waits for one who has never read.
+        commit(&store, 0);
+        std::thread::sleep(2 * LOOK);
+        assert!(lock(&queue.waiting).is_behind && lock(&queue.waiting).entries.is_empty());
+        assert!(subscription.next(Duration::ZERO).unwrap().is_some());
+        commit(&store, 1);
+        assert_soon(|| lock(&queue.waiting).entries.len() == 1);
+        let entry = lock(&queue.waiting).entries[0].clone();
+        let heaviest = (0..2 * QUEUE).map(|_| {
+            queue.give(std::slice::from_ref(&entry));
+            lock(&queue.waiting).weight
+        });
+        assert_eq!(heaviest.max(), Some(QUEUE));
+        assert!(lock(&queue.waiting).is_behind && lock(&queue.waiting).entries.is_empty());
+        let event = subscription.next(Duration::ZERO).unwrap().unwrap();
+        assert_eq!(event.revision.number, 2);
+        assert!(subscription.next(2 * LOOK).unwrap().is_none());
     }
 }

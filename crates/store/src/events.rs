@@ -1,0 +1,180 @@
+//! Events: what is committed to a home, told to those who subscribe.
+//!
+//! An event follows its commit, so a subscriber can read what it is told about. This file has the trait and its words; a home
+//! that keeps revisions implements it.
+//!
+//! ```
+//! use annals::SqliteStore;
+//! use annals::events::{EventChange, Events, Start};
+//! use annals::home::Write;
+//! use annals::model::{Document, Key, Transaction, id::ProjectId};
+//! use std::time::Duration;
+//!
+//! let directory = tempfile::tempdir()?;
+//! let store = SqliteStore::open_or_create(&directory.path().join("annals.db"))?;
+//! let mut subscription = store.subscribe(Start::Now)?;
+//! // A subscription borrows nothing: it can move to a thread of its own.
+//! let listener = std::thread::spawn(move || subscription.next(Duration::from_secs(5)));
+//!
+//! let project = Key::Project(ProjectId::global());
+//! let mut transaction = Transaction::new("a project");
+//! transaction.insert(project.clone(), Document::parse(b"{}".to_vec())?);
+//! store.commit(transaction)?;
+//!
+//! let event = listener.join().expect("it does not panic")?.expect("something was committed");
+//! assert_eq!(event.revision.reason, "a project");
+//! assert_eq!(event.changes, [EventChange::Put(project)]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_core::Key;
+
+use crate::home::{ReadError, Revision};
+
+/// A home that tells what is committed to it, whichever process commits.
+pub trait Events: Send + Sync {
+    /// Subscribes to every revision from `start` on.
+    fn subscribe(&self, start: Start) -> Result<Subscription, SubscribeError>;
+}
+
+/// Where a subscription begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// With the next commit.
+    Now,
+    /// After the revision with this number, where an earlier subscription had got to for instance. `After(0)` begins with the
+    /// first revision.
+    After(i64),
+}
+
+/// A committed revision, as subscribers learn of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// The revision.
+    pub revision: Revision,
+    /// The documents that the revision changed, each once, with what the revision left of it. Later revisions take nothing away
+    /// from this list, but a document that is read may already say what a later revision made of it.
+    ///
+    /// Two things can be missing from the list of a revision that was committed some time ago: documents of sessions that were
+    /// forgotten since; and, of a revision that was learnt later about an earlier time, documents whose state of that time was
+    /// pruned since.
+    pub changes: Vec<EventChange>,
+}
+
+/// What a revision did to a document. The key of a session names the project that the session was filed under then; a session that moves
+/// to another project is one put, under its new key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EventChange {
+    /// The revision wrote the document.
+    Put(Key),
+    /// The revision deleted the document.
+    Delete(Key),
+}
+
+impl EventChange {
+    /// The document that was changed.
+    pub fn key(&self) -> &Key {
+        match self {
+            EventChange::Put(key) | EventChange::Delete(key) => key,
+        }
+    }
+}
+
+/// An endless supply of events in the order of their revisions' numbers, which is the order of commits: none is left out and none
+/// comes twice. What was learnt later about earlier times comes when it was learnt; its revision has a high number and an early
+/// time.
+///
+/// A subscription owns what it needs. It can be moved to another thread, and it goes on when the store it came from is dropped: it
+/// keeps the file open by itself. A subscriber that does not read delays nobody and takes no memory beyond a fixed bound; it finds
+/// everything it has missed when it reads again.
+#[derive(Debug)]
+pub struct Subscription {
+    supply: Box<dyn Supply>,
+}
+
+/// How a backend supplies one subscription.
+pub(crate) trait Supply: std::fmt::Debug + Send {
+    /// See [`Subscription::next`].
+    fn next(&mut self, timeout: Duration) -> Result<Option<Arc<Event>>, NextError>;
+}
+
+impl Subscription {
+    pub(crate) fn new(supply: impl Supply + 'static) -> Subscription {
+        Subscription { supply: Box::new(supply) }
+    }
+
+    /// Waits for the next event. None if there is none within `timeout`; `Duration::MAX` waits forever.
+    ///
+    /// After an error the subscription is where it was: the same call may succeed later where the error was
+    /// [`NextError::Read`].
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<Arc<Event>>, NextError> {
+        self.supply.next(timeout)
+    }
+}
+
+/// A subscription could not begin.
+///
+/// Revisions are never removed, so there is no number that is too old. A number that a store had before a backup was restored, and that
+/// other commits have reached again since, cannot be told from the number it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubscribeError {
+    /// There is no such revision yet. The number is of another store, or of a time before a backup was restored.
+    #[error(
+        "there is no revision {after} in {path}, the last one is {head}: read everything anew and subscribe after {head}"
+    )]
+    Ahead {
+        /// The store.
+        path: String,
+        /// The number that was given.
+        after: i64,
+        /// The number of the last revision, 0 if there is none.
+        head: i64,
+    },
+    /// The thread that follows the store could not be started.
+    #[error("cannot start a thread to follow {path}: {source}")]
+    Thread {
+        /// The store.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The store could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// A subscription could not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NextError {
+    /// The store no longer has the revision up to which events were told: it was replaced by a backup, or its log was cut.
+    #[error(
+        "{path} no longer has revision {reached} as it was told: read everything anew and subscribe again"
+    )]
+    Replaced {
+        /// The store.
+        path: String,
+        /// The number of the last revision that was told.
+        reached: i64,
+    },
+    /// Revisions are missing between others, which only damage does.
+    #[error(
+        "{path} is damaged: revisions {} to {} are missing; subscribe after {} to go on without them",
+        missing.start(), missing.end(), missing.end()
+    )]
+    Missing {
+        /// The store.
+        path: String,
+        /// The numbers of the missing revisions.
+        missing: RangeInclusive<i64>,
+    },
+    /// The store could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
