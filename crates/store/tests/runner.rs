@@ -27,6 +27,7 @@ mod runner {
     #[cfg(target_os = "linux")]
     mod powercut;
     mod search;
+    mod subscriptions;
     mod sync;
     #[cfg(target_os = "linux")]
     mod sync_cost;
