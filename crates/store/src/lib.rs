@@ -166,6 +166,7 @@ pub mod stores;
 pub mod summarize;
 pub mod summary;
 pub mod sync;
+pub mod wire;
 pub mod workspace;
 
 pub use annals_core as model;

@@ -154,7 +154,12 @@ impl Stats {
         }
     }
 
-    /// The middle number of tokens of a session.
+    /// Average number of tokens of a session.
+    pub fn mean_session_tokens(&self) -> f64 {
+        self.usage.total_tokens() / self.sessions.max(1) as f64
+    }
+
+    /// Median number of tokens of a session.
     pub fn median_session_tokens(&self) -> f64 {
         let mut tokens = self.session_tokens.clone();
         tokens.sort_unstable_by(f64::total_cmp);

@@ -1,0 +1,168 @@
+//! Homes and the store: what there is and how much of it.
+
+use std::collections::HashSet;
+
+use annals_core::lens;
+use serde::Serialize;
+
+use crate::find;
+use crate::home::{Extent, Found, SessionRecord};
+
+/// What there is: homes, the store, and the latest sessions.
+#[derive(Debug, Clone, Serialize)]
+pub struct Overview {
+    /// The homes of OpenCode's that were found or named.
+    pub homes: Vec<Home>,
+    /// The store that commands answer from; `null` where `--home` names a home of OpenCode's.
+    pub store: Option<Store>,
+    /// Number of sessions in all of these.
+    pub sessions: usize,
+    /// Number of projects in all of these.
+    pub projects: usize,
+    /// The sessions that were used last, without those that another session started.
+    pub latest: Vec<LatestSession>,
+    /// Directories with sessions that the database beside them lacks.
+    pub rescue: Vec<Rescue>,
+}
+
+/// Number of the latest sessions that are named.
+const LATEST: usize = 5;
+
+impl Overview {
+    /// What there is, with all sessions, the last used first.
+    pub fn of(
+        homes: Vec<Home>,
+        store: Option<Store>,
+        sessions: &[SessionRecord],
+        rescue: Vec<Rescue>,
+    ) -> Overview {
+        let is_root =
+            |record: &&SessionRecord| record.stored.document.lens::<lens::Session<'_>>().parent_id.is_none();
+        Overview {
+            homes,
+            store,
+            sessions: sessions.len(),
+            projects: n_projects(sessions),
+            latest: sessions.iter().filter(is_root).take(LATEST).map(LatestSession::from).collect(),
+            rescue,
+        }
+    }
+}
+
+/// A home, and how much is in it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Home {
+    /// Where the home is.
+    pub url: String,
+    /// Number of sessions.
+    pub sessions: usize,
+    /// Number of projects that have sessions.
+    pub projects: usize,
+    /// Number of messages; `null` if the home is damaged.
+    pub messages: Option<usize>,
+    /// Number of parts; `null` if the home is damaged.
+    pub parts: Option<usize>,
+    /// Size of all documents.
+    pub bytes: u64,
+    /// When a session was last used.
+    pub updated: Option<i64>,
+    /// Number of sessions that could not be read.
+    pub problems: usize,
+    /// What of the home is not read. The field is left out if there is nothing to say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+    /// Whether the database is damaged where its rows are counted. Then the exit code is 3.
+    pub damaged: bool,
+}
+
+impl Home {
+    /// A home with these sessions.
+    pub fn of(url: String, found: &Found<Vec<SessionRecord>>, extent: &Extent, remarks: Vec<String>) -> Home {
+        let known = |n: usize| (!extent.is_damaged).then_some(n);
+        Home {
+            url,
+            sessions: found.value.len(),
+            projects: n_projects(&found.value),
+            messages: known(extent.messages),
+            parts: known(extent.parts),
+            bytes: extent.bytes,
+            updated: found.value.iter().map(find::updated).max(),
+            problems: found.quarantined.len(),
+            remarks,
+            damaged: extent.is_damaged,
+        }
+    }
+}
+
+/// The store that commands answer from.
+#[derive(Debug, Clone, Serialize)]
+pub struct Store {
+    /// The file of the store.
+    pub path: String,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Number of sessions.
+    pub sessions: usize,
+    /// Number of sessions that are in no home any more.
+    pub gone: usize,
+    /// Number of the last revision.
+    pub revision: i64,
+    /// When the last revision was made.
+    pub revised: Option<i64>,
+    /// Whether the store was just brought up to date.
+    pub synced: bool,
+    /// The text index; `null` until something was searched or `annals sync` was run.
+    pub index: Option<TextIndex>,
+}
+
+/// The text index of a store.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct TextIndex {
+    /// Size of its files.
+    pub bytes: u64,
+}
+
+/// A session that was used lately.
+#[derive(Debug, Clone, Serialize)]
+pub struct LatestSession {
+    /// Id of the session.
+    pub id: String,
+    /// Title of the session.
+    pub title: String,
+    /// When the session was last used.
+    pub updated: i64,
+}
+
+impl From<&SessionRecord> for LatestSession {
+    fn from(record: &SessionRecord) -> LatestSession {
+        let title = record.stored.document.lens::<lens::Session<'_>>().title;
+        LatestSession {
+            id: record.id.to_string(),
+            title: title.map(|title| title.to_string()).unwrap_or_default(),
+            updated: find::updated(record),
+        }
+    }
+}
+
+/// A directory with sessions that the database beside it lacks. `annals copy --from FROM --to TO` brings them over.
+#[derive(Debug, Clone, Serialize)]
+pub struct Rescue {
+    /// Number of sessions that the database lacks.
+    pub sessions: usize,
+    /// The directory.
+    pub from: String,
+    /// The database.
+    pub to: String,
+}
+
+/// The sample home that `annals demo` has unpacked.
+#[derive(Debug, Clone, Serialize)]
+pub struct SampleHome {
+    /// The directory of the home.
+    pub home: String,
+}
+
+/// Number of different projects of sessions.
+fn n_projects(records: &[SessionRecord]) -> usize {
+    records.iter().map(|record| &record.project).collect::<HashSet<_>>().len()
+}

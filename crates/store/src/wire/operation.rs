@@ -1,0 +1,219 @@
+//! Operations: those that were recorded, and what a command did as one.
+
+use annals_core::Key;
+use annals_core::id::{Millis, SessionId};
+use serde::Serialize;
+
+use crate::ops::{self, RemovalPlan, Report, State};
+
+/// An operation as the store recorded it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Operation<'a> {
+    /// Number of the operation, which `annals undo` takes.
+    pub operation: i64,
+    /// When the operation began.
+    pub time: Millis,
+    /// Kind of the operation: `rename`, `archive`, `rm`, `import`, `copy`, `restore`, `forget` or `undo`.
+    pub kind: &'a str,
+    /// The command as it was given.
+    pub words: &'a str,
+    /// How far the operation got: `underway`, `done`, or `partial` if it was cut short and something was changed since.
+    pub state: &'static str,
+    /// The user who gave the command.
+    pub user: Option<&'a str>,
+    /// The machine it was given on.
+    pub host: Option<&'a str>,
+    /// The process that carried it out.
+    pub pid: Option<u32>,
+    /// The homes that the operation changed.
+    pub places: &'a [String],
+    /// Ids of the sessions that the operation was about.
+    #[serde(rename = "sessionIDs")]
+    pub session_ids: Vec<&'a str>,
+    /// Numbers of the store's revisions that belong to the operation.
+    pub revisions: &'a [i64],
+    /// The operation that this one took back.
+    pub undoes: Option<i64>,
+    /// The operation that took this one back.
+    #[serde(rename = "undoneBy")]
+    pub undone_by: Option<i64>,
+}
+
+impl<'a> From<&'a ops::Operation> for Operation<'a> {
+    fn from(operation: &'a ops::Operation) -> Operation<'a> {
+        Operation {
+            operation: operation.number,
+            time: operation.time,
+            kind: &operation.kind,
+            words: &operation.words,
+            state: match operation.state {
+                State::Underway => "underway",
+                State::Done => "done",
+                State::Dropped => "dropped",
+                State::Partial => "partial",
+            },
+            user: operation.user.as_deref(),
+            host: operation.host.as_deref(),
+            pid: operation.pid,
+            places: &operation.places,
+            session_ids: operation.sessions.iter().map(SessionId::as_str).collect(),
+            revisions: &operation.revisions,
+            undoes: operation.undoes,
+            undone_by: operation.undone_by,
+        }
+    }
+}
+
+/// What a command did as an operation.
+#[derive(Debug, Clone, Serialize)]
+pub struct OperationEffect {
+    /// Number of the operation, which `annals undo` takes; `null` if nothing had to be changed or nothing records it.
+    pub operation: Option<i64>,
+    /// The homes that were changed, or would be.
+    pub places: Vec<String>,
+}
+
+impl From<&Report> for OperationEffect {
+    fn from(report: &Report) -> OperationEffect {
+        OperationEffect { operation: report.operation, places: report.places.clone() }
+    }
+}
+
+/// A session that got another title.
+#[derive(Debug, Clone, Serialize)]
+pub struct RenamedSession<'a> {
+    /// Id of the session.
+    pub id: &'a str,
+    /// The new title.
+    pub title: &'a str,
+    /// What was done.
+    #[serde(flatten)]
+    pub effect: OperationEffect,
+}
+
+/// A session that was marked as archived, or whose mark was removed.
+#[derive(Debug, Clone, Serialize)]
+pub struct ArchivedSession<'a> {
+    /// Id of the session.
+    pub id: &'a str,
+    /// When the session was archived; `null` if the mark was removed.
+    pub archived: Option<Millis>,
+    /// What was done.
+    #[serde(flatten)]
+    pub effect: OperationEffect,
+}
+
+/// Sessions that were deleted, or would be.
+#[derive(Debug, Clone, Serialize)]
+pub struct RemovedSessions {
+    /// Ids of the sessions, with those that they started.
+    pub sessions: Vec<String>,
+    /// Number of messages.
+    pub messages: usize,
+    /// Number of parts.
+    pub parts: usize,
+    /// Number of all documents.
+    pub documents: usize,
+    /// Whether they were deleted; `false` if they would be.
+    pub removed: bool,
+    /// Whether the store has what was deleted, or would have it.
+    pub kept: bool,
+    /// What was done.
+    #[serde(flatten)]
+    pub effect: OperationEffect,
+    /// Homes that were not written to and still have a session.
+    #[serde(rename = "stillIn")]
+    pub still_in: Vec<String>,
+}
+
+impl RemovedSessions {
+    /// What would be deleted.
+    pub fn planned(plan: &RemovalPlan) -> RemovedSessions {
+        // Homes may differ in what they hold: the fullest copy counts.
+        let removals = plan.homes.iter().map(|(_, removal)| removal).chain(&plan.store);
+        let fullest = removals.max_by_key(|removal| removal.keys.len());
+        let keys = fullest.map(|removal| &removal.keys[..]).unwrap_or_default();
+        let n = |fits: fn(&Key) -> bool| keys.iter().filter(|key| fits(key)).count();
+        RemovedSessions {
+            sessions: plan.sessions.iter().map(|session| session.id.to_string()).collect(),
+            messages: n(|key| matches!(key, Key::Message(..))),
+            parts: n(|key| matches!(key, Key::Part(..))),
+            documents: keys.len(),
+            removed: false,
+            kept: true,
+            effect: OperationEffect {
+                operation: None,
+                places: plan.homes.iter().map(|(url, _)| url.clone()).collect(),
+            },
+            still_in: Vec::new(),
+        }
+    }
+
+    /// The same sessions, deleted.
+    pub fn done(self, report: &Report) -> RemovedSessions {
+        RemovedSessions { removed: true, effect: report.into(), still_in: report.still_in.clone(), ..self }
+    }
+}
+
+/// A session that became what it was.
+#[derive(Debug, Clone, Serialize)]
+pub struct RestoredSession<'a> {
+    /// Id of the session.
+    #[serde(rename = "sessionID")]
+    pub session_id: &'a str,
+    /// The store's revision that did it; `null` if nothing had to be changed.
+    pub revision: Option<i64>,
+    /// Number of documents written, in the home or store where most were.
+    pub written: usize,
+    /// Number of documents deleted there.
+    pub deleted: usize,
+    /// What was done.
+    #[serde(flatten)]
+    pub effect: OperationEffect,
+}
+
+impl<'a> RestoredSession<'a> {
+    /// What restoring `session` did, as the revision with this number.
+    pub fn of(
+        session: &'a SessionId,
+        restored: &ops::Restored,
+        revision: Option<i64>,
+    ) -> RestoredSession<'a> {
+        RestoredSession {
+            session_id: session.as_str(),
+            revision,
+            written: restored.written,
+            deleted: restored.deleted,
+            effect: (&restored.report).into(),
+        }
+    }
+}
+
+/// An operation that was taken back.
+#[derive(Debug, Clone, Serialize)]
+pub struct UndoneOperation<'a> {
+    /// Number of the operation that was taken back.
+    #[serde(rename = "undoneOperation")]
+    pub undone_operation: i64,
+    /// Its kind.
+    pub kind: &'a str,
+    /// The command as it was given.
+    pub words: &'a str,
+    /// What was done. The operation is the one that took the other back.
+    #[serde(flatten)]
+    pub effect: OperationEffect,
+    /// Ids of the sessions that the operation was about.
+    pub sessions: Vec<&'a str>,
+}
+
+impl<'a> From<&'a ops::Undone> for UndoneOperation<'a> {
+    fn from(ops::Undone { operation, report }: &'a ops::Undone) -> UndoneOperation<'a> {
+        UndoneOperation {
+            undone_operation: operation.number,
+            kind: &operation.kind,
+            words: &operation.words,
+            effect: report.into(),
+            sessions: operation.sessions.iter().map(SessionId::as_str).collect(),
+        }
+    }
+}
