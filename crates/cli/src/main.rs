@@ -24,7 +24,6 @@ mod short_id;
 mod text;
 mod time_arg;
 mod transcript;
-mod wire;
 
 use std::process::ExitCode;
 use std::sync::Arc;

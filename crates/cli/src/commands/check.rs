@@ -7,7 +7,7 @@ use annals::home::{Read, Write};
 use annals::open;
 use annals::query::SessionQuery;
 use annals::sync::Stage;
-use serde::Serialize;
+use annals::wire;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
@@ -26,23 +26,6 @@ pub(crate) struct CheckArgs {
     /// Show every problem, not only the first few of each kind
     #[arg(short, long)]
     all: bool,
-}
-
-#[derive(Serialize)]
-struct CheckJson {
-    problems: Vec<ProblemJson>,
-}
-
-#[derive(Serialize)]
-struct ProblemJson {
-    kind: &'static str,
-    path: String,
-    id: Option<String>,
-    detail: String,
-    repair: &'static str,
-    #[serde(rename = "sessionID")]
-    session: Option<String>,
-    home: String,
 }
 
 /// A problem, and the home that has it.
@@ -103,16 +86,8 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
     let outcome = if problems.is_empty() { Outcome::Done } else { Outcome::WithProblems };
     let mut output = if context.json { context.plain_output() } else { context.paged_output() };
     if context.json {
-        let problems = problems.into_iter().map(|Located { home, problem }| ProblemJson {
-            kind: problem.kind.name(),
-            path: problem.place,
-            id: problem.id,
-            detail: problem.detail,
-            repair: problem.kind.repair(),
-            session: problem.session.map(|session| session.to_string()),
-            home,
-        });
-        output.json(&CheckJson { problems: problems.collect() })?;
+        let problems = problems.iter().map(|Located { home, problem }| wire::Problem::of(problem, home));
+        output.json(&wire::CheckReport { problems: problems.collect() })?;
         output.finish()?;
         return Ok(outcome);
     }

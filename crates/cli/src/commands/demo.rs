@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use annals::wire;
 
 use crate::commands::overview::Hints;
 use crate::commands::{list, overview, show};
@@ -29,16 +29,11 @@ const HOME: &[u8] = include_bytes!("../../demo/home.tar.zst");
 /// The conversation that is shown: short, and with a bit of everything.
 const SHOWN: &str = "Coupon rules for support";
 
-#[derive(Serialize)]
-struct DemoJson {
-    home: String,
-}
-
 pub(crate) fn run(context: &Context, args: &DemoArgs) -> CommandResult {
     let home = unpack(args.dir.as_deref())?;
     if context.json {
         let mut output = context.plain_output();
-        output.json(&DemoJson { home: home.display().to_string() })?;
+        output.json(&wire::SampleHome { home: home.display().to_string() })?;
         output.finish()?;
         return Ok(Outcome::Done);
     }

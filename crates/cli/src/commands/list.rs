@@ -8,6 +8,7 @@ use annals::query::SessionQuery;
 use annals::summarize::summarize;
 use annals::summary::{SessionState, SessionSummary};
 use annals::sync::Stage;
+use annals::wire;
 
 use crate::context::Context;
 use crate::damage::report_damage;
@@ -16,7 +17,6 @@ use crate::options::{Filters, SortBy};
 use crate::output::Output;
 use crate::short_id::ShortIds;
 use crate::text::{count, cut, dollars, fit, fit_right, one_line, short_number, width};
-use crate::wire::SessionJson;
 
 /// List sessions, the last used first
 #[derive(Debug, clap::Args)]
@@ -82,7 +82,8 @@ pub(crate) fn run(context: &Context, args: &ListArgs) -> CommandResult {
     sessions.truncate(args.limit.unwrap_or(usize::MAX));
     if context.json {
         let rows = sessions.iter().map(|session| {
-            SessionJson::new(session, children.get(session.id.as_str()).cloned().unwrap_or_default())
+            let children = children.get(session.id.as_str()).map(Vec::as_slice).unwrap_or_default();
+            wire::Session::of(session, children.iter().map(String::as_str).collect())
         });
         let mut output = context.plain_output();
         output.json_array(rows)?;

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use annals::history::{History, LogQuery};
 use annals::home::{Extent, Read, SessionRecord};
 use annals::model::id::SessionId;
-use annals::model::lens::Session;
 use annals::query::SessionQuery;
 use annals::stores::sqlite::SqliteStore;
 use annals::sync::Stage;
-use serde::Serialize;
+use annals::wire;
 
 use crate::context::Context;
 use crate::damage::{report_damage, tell_rescue};
@@ -19,76 +18,6 @@ use crate::homes::{Freshness, Homes, Store};
 use crate::output::Output;
 use crate::short_id::ShortIds;
 use crate::text::{bytes, count, cut, fit, grouped, one_line, shell_word, wrap};
-
-#[derive(Serialize)]
-struct OverviewJson {
-    homes: Vec<HomeJson>,
-    store: Option<StoreJson>,
-    sessions: usize,
-    projects: usize,
-    latest: Vec<LatestJson>,
-    rescue: Vec<RescueJson>,
-}
-
-/// Sessions of a directory that the database beside it lacks.
-#[derive(Serialize)]
-struct RescueJson {
-    sessions: usize,
-    from: String,
-    to: String,
-}
-
-#[derive(Serialize)]
-struct HomeJson {
-    url: String,
-    sessions: usize,
-    projects: usize,
-    /// None where the home is damaged, so that nobody knows.
-    messages: Option<usize>,
-    parts: Option<usize>,
-    bytes: u64,
-    updated: Option<i64>,
-    problems: usize,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    remarks: Vec<String>,
-    damaged: bool,
-    /// What can still be counted.
-    #[serde(skip)]
-    readable: Extent,
-}
-
-/// The store that commands answer from.
-#[derive(Serialize)]
-struct StoreJson {
-    path: String,
-    bytes: u64,
-    sessions: usize,
-    /// How many of them are in no home any more.
-    gone: usize,
-    /// The number of the last revision,
-    revision: i64,
-    /// and when it was made.
-    revised: Option<i64>,
-    /// Whether it was just brought up to date.
-    synced: bool,
-    index: Option<IndexJson>,
-}
-
-/// The text index of a store.
-#[derive(Serialize)]
-struct IndexJson {
-    bytes: u64,
-}
-
-#[derive(Serialize)]
-struct LatestJson {
-    id: String,
-    title: String,
-    updated: i64,
-}
-
-/// So many of the latest sessions are named.
-const LATEST: usize = 5;
 
 /// Whether the overview ends with what to do next.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,6 +30,8 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
     let homes = context.open(Stage::Messages)?;
     let home = homes.read();
     let mut rows = Vec::new();
+    // What can still be counted, also in damaged homes.
+    let mut extents: Vec<Extent> = Vec::new();
     let mut held: Vec<(PathBuf, HashSet<SessionId>)> = Vec::new();
     let found;
     let described = match &homes {
@@ -113,72 +44,32 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
     for each in described {
         let found = each.sessions(&SessionQuery::default())?;
         let readable = each.extent()?;
-        let known = |n: usize| (!readable.is_damaged).then_some(n);
-        rows.push(HomeJson {
-            url: each.url(),
-            sessions: found.value.len(),
-            projects: n_projects(&found.value),
-            messages: known(readable.messages),
-            parts: known(readable.parts),
-            bytes: readable.bytes,
-            updated: found.value.iter().map(annals::find::updated).max(),
-            problems: found.quarantined.len(),
-            remarks: each.remarks(),
-            damaged: readable.is_damaged,
-            readable,
-        });
+        rows.push(wire::Home::of(each.url(), &found, &readable, each.remarks()));
+        extents.push(readable);
         held.push((PathBuf::from(each.url()), found.value.into_iter().map(|record| record.id).collect()));
     }
     let found = context.sessions(&home, &SessionQuery::default())?;
     let short_ids = ShortIds::of(&found.value);
-    let is_root = |record: &&SessionRecord| record.stored.document.lens::<Session<'_>>().parent_id.is_none();
-    let latest: Vec<LatestJson> = found
-        .value
-        .iter()
-        .filter(is_root)
-        .take(LATEST)
-        .map(|record| LatestJson {
-            id: record.id.to_string(),
-            title: record
-                .stored
-                .document
-                .lens::<Session<'_>>()
-                .title
-                .map(|title| title.to_string())
-                .unwrap_or_default(),
-            updated: annals::find::updated(record),
-        })
-        .collect();
     let store = homes.store().map(|store| describe(store, &found.value)).transpose()?;
     let mut output = context.plain_output();
-    let overview = OverviewJson {
-        homes: rows,
-        store,
-        sessions: found.value.len(),
-        projects: n_projects(&found.value),
-        latest,
-        rescue: left_behind(&held),
-    };
+    let overview = wire::Overview::of(rows, store, &found.value, left_behind(&held));
     if context.json {
         output.json(&overview)?;
     } else {
         let paint = output.paint;
-        for home in &overview.homes {
+        for (home, readable) in overview.homes.iter().zip(&extents) {
             output.line(paint.bold(&home.url))?;
             let facts = format!(
                 "{} in {}, {}, {}",
                 count(home.sessions, "session"),
                 count(home.projects, "project"),
                 match home.damaged {
-                    false => format!(
-                        "{}, {}",
-                        count(home.readable.messages, "message"),
-                        count(home.readable.parts, "part")
-                    ),
+                    false =>
+                        format!("{}, {}", count(readable.messages, "message"), count(readable.parts, "part")),
                     true => format!(
                         "messages and parts unknown: the database is damaged ({} and {} can be read)",
-                        count(home.readable.messages, "message"),
-                        count(home.readable.parts, "part")
+                        count(readable.messages, "message"),
+                        count(readable.parts, "part")
                     ),
                 },
                 bytes(home.bytes)
@@ -262,9 +153,9 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
     Ok(outcome.and(damage))
 }
 
-fn describe(store: &Store, sessions: &[SessionRecord]) -> Result<StoreJson, CliError> {
+fn describe(store: &Store, sessions: &[SessionRecord]) -> Result<wire::Store, CliError> {
     let last = store.annals.log(&LogQuery { limit: Some(1), ..LogQuery::default() })?;
-    Ok(StoreJson {
+    Ok(wire::Store {
         path: store.annals.url(),
         bytes: store.annals.bytes(),
         sessions: sessions.len(),
@@ -272,11 +163,11 @@ fn describe(store: &Store, sessions: &[SessionRecord]) -> Result<StoreJson, CliE
         revision: store.annals.head()?,
         revised: last.first().map(|revision| revision.time),
         synced: matches!(store.freshness, Freshness::Synced),
-        index: index_bytes(&store.annals).map(|bytes| IndexJson { bytes }),
+        index: index_bytes(&store.annals).map(|bytes| wire::TextIndex { bytes }),
     })
 }
 
-fn print_store(output: &mut Output, context: &Context, store: &StoreJson) -> std::io::Result<()> {
+fn print_store(output: &mut Output, context: &Context, store: &wire::Store) -> std::io::Result<()> {
     let paint = output.paint;
     output.line(format!("{}  {}", paint.bold(&store.path), paint.dim("store")))?;
     let mut facts = vec![count(store.sessions, "session")];
@@ -306,7 +197,7 @@ fn index_bytes(store: &SqliteStore) -> Option<u64> {
 
 /// The sessions of directories that are in no database beside them: OpenCode since 1.16 does not take them over, and
 /// earlier versions leave some behind.
-fn left_behind(held: &[(PathBuf, HashSet<SessionId>)]) -> Vec<RescueJson> {
+fn left_behind(held: &[(PathBuf, HashSet<SessionId>)]) -> Vec<wire::Rescue> {
     let is_beside =
         |directory: &Path, database: &Path| database.is_file() && database.parent() == Some(directory);
     let rescue = |(directory, sessions): &(PathBuf, HashSet<SessionId>)| {
@@ -317,15 +208,11 @@ fn left_behind(held: &[(PathBuf, HashSet<SessionId>)]) -> Vec<RescueJson> {
         let n_missing = sessions.iter().filter(is_missing).count();
         let storage = directory.join("storage");
         let from = if storage.is_dir() { &storage } else { directory };
-        (n_missing > 0).then(|| RescueJson {
+        (n_missing > 0).then(|| wire::Rescue {
             sessions: n_missing,
             from: from.display().to_string(),
             to: database.display().to_string(),
         })
     };
     held.iter().filter_map(rescue).collect()
-}
-
-fn n_projects(records: &[SessionRecord]) -> usize {
-    records.iter().map(|record| &record.project).collect::<HashSet<_>>().len()
 }

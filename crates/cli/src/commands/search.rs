@@ -6,7 +6,7 @@ use annals::query::SessionQuery;
 use annals::search::{Hit, Hits, Request, SearchError, Wanted};
 use annals::stores::sqlite::SqliteStore;
 use annals::sync::Stage;
-use serde::Serialize;
+use annals::wire;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
@@ -72,25 +72,6 @@ pub(crate) struct SearchArgs {
     offset: usize,
 }
 
-#[derive(Serialize)]
-struct HitJson<'a> {
-    #[serde(rename = "sessionID")]
-    session_id: &'a str,
-    #[serde(rename = "messageID")]
-    message_id: Option<&'a str>,
-    #[serde(rename = "partID")]
-    part_id: Option<&'a str>,
-    title: &'a str,
-    role: Option<&'a str>,
-    #[serde(rename = "type")]
-    kind: &'a str,
-    tool: Option<&'a str>,
-    time: Option<i64>,
-    score: f32,
-    snippet: &'a str,
-    highlights: Vec<[usize; 2]>,
-}
-
 /// Characters of a snippet on the screen, in lines of 76.
 const SNIPPET: usize = 150;
 const SNIPPET_JSON: usize = 240;
@@ -132,7 +113,7 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
     }
     if context.json {
         let mut output = context.plain_output();
-        output.json_array(hits.hits.iter().map(to_json))?;
+        output.json_array(hits.hits.iter().map(wire::SearchHit::from))?;
         output.finish()?;
     } else {
         print(context, args, store, &hits)?;
@@ -287,28 +268,6 @@ fn at_place(query: &str, at: usize, what: &str) -> CliError {
 /// A text in one line of as many characters.
 fn one_column(text: &str) -> String {
     harmless(text).replace('\n', " ")
-}
-
-fn to_json(hit: &Hit) -> HitJson<'_> {
-    let characters = |at: usize| hit.snippet.text.get(..at).map_or(0, |before| before.chars().count());
-    HitJson {
-        session_id: hit.session.as_str(),
-        message_id: hit.message.as_ref().map(|id| id.as_str()),
-        part_id: hit.part.as_ref().map(|id| id.as_str()),
-        title: &hit.title,
-        role: hit.role.as_deref(),
-        kind: &hit.kind,
-        tool: hit.tool.as_deref(),
-        time: hit.time,
-        score: hit.score,
-        snippet: &hit.snippet.text,
-        highlights: hit
-            .snippet
-            .highlights
-            .iter()
-            .map(|at| [characters(at.start), characters(at.end)])
-            .collect(),
-    }
 }
 
 fn print(context: &Context, args: &SearchArgs, store: &SqliteStore, hits: &Hits) -> Result<(), CliError> {

@@ -6,8 +6,8 @@ use annals::home::Read;
 use annals::model::lens::Project;
 use annals::stats::{Counting, DAY, Share, Stats, collect};
 use annals::sync::Stage;
+use annals::wire;
 use clap::ValueEnum;
-use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{CommandResult, report_quarantine};
@@ -16,7 +16,6 @@ use crate::output::Output;
 use crate::text::{
     count, cut, dollars, duration, fit, fit_right, grouped, one_line, short_number, width, wrap,
 };
-use crate::wire::TokensJson;
 
 /// Add up sessions, tokens, cost and tool calls
 #[derive(Debug, clap::Args)]
@@ -50,59 +49,6 @@ enum By {
     Tool,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct StatsJson {
-    sessions: usize,
-    messages: usize,
-    parts: usize,
-    days: i64,
-    cost: f64,
-    cost_per_day: f64,
-    tokens: TokensJson,
-    tokens_per_session: PerSessionJson,
-    tools: BTreeMap<String, usize>,
-    tool_calls: BTreeMap<String, ToolJson>,
-    models: BTreeMap<String, ShareJson>,
-    agents: BTreeMap<String, ShareJson>,
-    projects: BTreeMap<String, ShareJson>,
-    by_day: BTreeMap<String, ShareJson>,
-}
-
-#[derive(Serialize)]
-struct PerSessionJson {
-    mean: f64,
-    median: f64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ToolJson {
-    calls: usize,
-    errors: usize,
-    median_ms: Option<u32>,
-    total_ms: u64,
-}
-
-#[derive(Serialize)]
-struct ShareJson {
-    sessions: usize,
-    messages: usize,
-    cost: f64,
-    tokens: TokensJson,
-}
-
-impl From<&Share> for ShareJson {
-    fn from(share: &Share) -> ShareJson {
-        ShareJson {
-            sessions: share.sessions,
-            messages: share.messages,
-            cost: share.usage.cost,
-            tokens: share.usage.into(),
-        }
-    }
-}
-
 pub(crate) fn run(context: &Context, args: &StatsArgs) -> CommandResult {
     let homes = context.open(Stage::Calls)?;
     let home = homes.read();
@@ -123,7 +69,7 @@ pub(crate) fn run(context: &Context, args: &StatsArgs) -> CommandResult {
     let stats = counted.value;
     if context.json {
         let mut output = context.plain_output();
-        output.json(&to_json(context, &stats, args.days))?;
+        output.json(&wire::Stats::of(&stats, args.days, |day| context.clock.date_of_day(day)))?;
         output.finish()?;
     } else {
         let names = project_names(&home);
@@ -148,50 +94,6 @@ pub(crate) fn run(context: &Context, args: &StatsArgs) -> CommandResult {
         output.finish()?;
     }
     Ok(report_quarantine(&quarantined, context.stderr_paint()))
-}
-
-fn to_json(context: &Context, stats: &Stats, window: Option<u32>) -> StatsJson {
-    let days = stats.days_spanned(window);
-    StatsJson {
-        sessions: stats.sessions,
-        messages: stats.messages,
-        parts: stats.parts,
-        days,
-        cost: stats.usage.cost,
-        cost_per_day: stats.usage.cost / days.max(1) as f64,
-        tokens: stats.usage.into(),
-        tokens_per_session: PerSessionJson {
-            mean: mean_tokens(stats),
-            median: stats.median_session_tokens(),
-        },
-        tools: stats.tools.iter().map(|(tool, uses)| (tool.clone(), uses.calls)).collect(),
-        tool_calls: stats
-            .tools
-            .iter()
-            .map(|(tool, uses)| {
-                let total_ms = uses.durations.iter().map(|&ms| u64::from(ms)).sum();
-                let json = ToolJson {
-                    calls: uses.calls,
-                    errors: uses.errors,
-                    median_ms: uses.median_duration(),
-                    total_ms,
-                };
-                (tool.clone(), json)
-            })
-            .collect(),
-        models: stats.models.iter().map(|(model, share)| (model.clone(), share.into())).collect(),
-        agents: stats.agents.iter().map(|(agent, share)| (agent.clone(), share.into())).collect(),
-        projects: stats.projects.iter().map(|(project, share)| (project.to_string(), share.into())).collect(),
-        by_day: stats
-            .days
-            .iter()
-            .map(|(day, share)| (context.clock.date_of_day(*day), share.into()))
-            .collect(),
-    }
-}
-
-fn mean_tokens(stats: &Stats) -> f64 {
-    stats.usage.total_tokens() / stats.sessions.max(1) as f64
 }
 
 /// Projects by the last piece of their working tree, where that is clear.
@@ -260,7 +162,7 @@ fn print_overview(
     )?;
     row(
         "A session",
-        short_number(mean_tokens(stats)),
+        short_number(stats.mean_session_tokens()),
         format!("tokens on average, {} in the middle", short_number(stats.median_session_tokens())),
     )?;
     if stats.days.len() > 1 {

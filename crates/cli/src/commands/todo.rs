@@ -4,8 +4,7 @@ use annals::home::Read;
 use annals::model::Key;
 use annals::model::lens::Todo;
 use annals::sync::Stage;
-use serde::Serialize;
-use serde_json::value::RawValue;
+use annals::wire;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
@@ -23,13 +22,6 @@ pub(crate) struct TodoArgs {
     session: String,
 }
 
-#[derive(Serialize)]
-struct TodoJson<'a> {
-    #[serde(rename = "sessionID")]
-    session_id: &'a str,
-    todos: &'a RawValue,
-}
-
 pub(crate) fn run(context: &Context, args: &TodoArgs) -> CommandResult {
     let homes = context.open(Stage::Parts)?;
     let home = homes.read();
@@ -37,10 +29,8 @@ pub(crate) fn run(context: &Context, args: &TodoArgs) -> CommandResult {
     let stored = home.document(&Key::Todo(session.id.clone()))?;
     let mut output = context.plain_output();
     if context.json {
-        // As stored: the model may have added fields of its own.
-        let text = stored.as_ref().map_or("[]", |stored| stored.document.text());
-        let todos: &RawValue = serde_json::from_str(text).map_err(CliError::new)?;
-        output.json(&TodoJson { session_id: session.id.as_str(), todos })?;
+        let document = stored.as_ref().map(|stored| &stored.document);
+        output.json(&wire::TodoList::of(&session.id, document).map_err(CliError::new)?)?;
         output.finish()?;
         return Ok(Outcome::Done);
     }

@@ -7,7 +7,7 @@ use annals::query::SessionQuery;
 use annals::summarize::summarize;
 use annals::summary::{SessionState, SessionSummary};
 use annals::sync::Stage;
-use serde::Serialize;
+use annals::wire;
 
 use crate::commands::list::answered_by;
 use crate::context::Context;
@@ -16,7 +16,6 @@ use crate::options::Filters;
 use crate::output::Output;
 use crate::short_id::ShortIds;
 use crate::text::{cut, dollars, one_line, width};
-use crate::wire::SessionJson;
 
 /// Show which sessions started which: conversations and their subagents
 #[derive(Debug, clap::Args)]
@@ -32,13 +31,6 @@ pub(crate) struct TreeArgs {
     /// Also sessions that neither started others nor were started
     #[arg(short, long)]
     all: bool,
-}
-
-#[derive(Serialize)]
-struct TreeJson {
-    #[serde(flatten)]
-    session: SessionJson,
-    subtree: Vec<TreeJson>,
 }
 
 pub(crate) fn run(context: &Context, args: &TreeArgs) -> CommandResult {
@@ -85,7 +77,7 @@ pub(crate) fn run(context: &Context, args: &TreeArgs) -> CommandResult {
     let forest = Forest { sessions: &sessions, by_parent: &by_parent, short_ids };
     let mut output = if context.json { context.plain_output() } else { context.paged_output() };
     if context.json {
-        let trees: Vec<TreeJson> =
+        let trees: Vec<wire::SessionTree<'_>> =
             roots.iter().filter_map(|root| forest.json(root, 0, &mut HashSet::new())).collect();
         output.json(&trees)?;
     } else {
@@ -123,22 +115,21 @@ struct Forest<'a> {
     short_ids: ShortIds,
 }
 
-impl Forest<'_> {
+impl<'a> Forest<'a> {
     /// Children, oldest first: in the order in which they were started.
-    fn children(&self, id: &str) -> Vec<String> {
-        let mut children = self.by_parent.get(id).cloned().unwrap_or_default();
-        children.sort_by_key(|child| self.sessions.get(child).and_then(|session| session.created));
+    fn children(&self, id: &str) -> Vec<&'a str> {
+        let mut children: Vec<&str> =
+            self.by_parent.get(id).into_iter().flatten().map(String::as_str).collect();
+        children.sort_by_key(|child| self.sessions.get(*child).and_then(|session| session.created));
         children
     }
 
     /// `seen` breaks circles, which damaged documents can form.
-    fn json(&self, id: &str, depth: usize, seen: &mut HashSet<String>) -> Option<TreeJson> {
+    fn json(&self, id: &str, depth: usize, seen: &mut HashSet<String>) -> Option<wire::SessionTree<'a>> {
         let session = self.sessions.get(id).filter(|_| depth < MAX_DEPTH && seen.insert(id.to_owned()))?;
         let children = self.children(id);
-        Some(TreeJson {
-            session: SessionJson::new(session, children.clone()),
-            subtree: children.iter().filter_map(|child| self.json(child, depth + 1, seen)).collect(),
-        })
+        let subtree = children.iter().filter_map(|child| self.json(child, depth + 1, seen)).collect();
+        Some(wire::SessionTree { session: wire::Session::of(session, children), subtree })
     }
 
     fn print(
