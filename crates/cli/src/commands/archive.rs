@@ -2,7 +2,7 @@
 
 use annals::ops::{self, Kind, SessionEdit};
 use annals::sync::Stage;
-use serde::Serialize;
+use annals::wire;
 
 use crate::context::Context;
 use crate::error::CommandResult;
@@ -25,14 +25,6 @@ pub(crate) struct ArchiveArgs {
     undo: bool,
 }
 
-#[derive(Serialize)]
-struct ArchivedJson {
-    id: String,
-    archived: Option<i64>,
-    operation: Option<i64>,
-    places: Vec<String>,
-}
-
 pub(crate) fn run(context: &Context, args: &ArchiveArgs) -> CommandResult {
     let homes = context.open(Stage::Messages)?;
     // Every name is looked up before anything is changed.
@@ -47,13 +39,12 @@ pub(crate) fn run(context: &Context, args: &ArchiveArgs) -> CommandResult {
         Ok(ops::edit(workspace, context.request(Kind::Archive), &sessions, &mark)?)
     })?;
     if context.json {
-        let rows: Vec<ArchivedJson> = sessions
+        let rows: Vec<wire::ArchivedSession<'_>> = sessions
             .iter()
-            .map(|session| ArchivedJson {
-                id: session.id.to_string(),
+            .map(|session| wire::ArchivedSession {
+                id: session.id.as_str(),
                 archived,
-                operation: report.operation,
-                places: report.places.clone(),
+                effect: (&report).into(),
             })
             .collect();
         let mut output = context.plain_output();

@@ -11,8 +11,7 @@ use annals::model::json::Text;
 use annals::model::lens::{Message, Part};
 use annals::model::{Document, Key, stream};
 use annals::sync::Stage;
-use serde::Serialize;
-use serde_json::value::RawValue;
+use annals::wire;
 
 use crate::context::Context;
 use crate::difference::{Line, lines};
@@ -43,22 +42,6 @@ pub(crate) struct DiffArgs {
     all: bool,
 }
 
-#[derive(Serialize)]
-struct ChangedJson<'a> {
-    change: &'static str,
-    kind: &'static str,
-    #[serde(rename = "sessionID")]
-    session_id: &'a str,
-    #[serde(rename = "messageID")]
-    message_id: Option<&'a str>,
-    #[serde(rename = "partID")]
-    part_id: Option<&'a str>,
-    before: Option<&'a RawValue>,
-    after: Option<&'a RawValue>,
-    #[serde(rename = "inProgress")]
-    in_progress: bool,
-}
-
 /// Lines of a text or a change that are shown at first.
 const FOLDED: usize = 12;
 
@@ -76,9 +59,8 @@ pub(crate) fn run(context: &Context, args: &DiffArgs) -> CommandResult {
     let (changes, messages) = in_order(&*before, after, &known.id)?;
     if context.json {
         let mut output = context.plain_output();
-        let rows: Result<Vec<_>, CliError> =
-            changes.iter().map(|changed| to_json(changed, known.id.as_str())).collect();
-        output.json_array(rows?)?;
+        let rows: Result<Vec<_>, _> = changes.iter().map(wire::DocumentChange::of).collect();
+        output.json_array(rows.map_err(CliError::new)?)?;
         output.finish()?;
         return Ok(Outcome::Done);
     }
@@ -190,43 +172,6 @@ fn in_order(
         _ => (2, 0, String::new(), 0),
     });
     Ok((changes, old))
-}
-
-fn to_json<'a>(changed: &'a Changed, session_id: &'a str) -> Result<ChangedJson<'a>, CliError> {
-    // Shares hold the secret that allows changing what is shared.
-    let is_secret = matches!(changed.key, Key::Share(_) | Key::LegacyShare(_));
-    let raw = |document: &'a Option<Document>| -> Result<Option<&'a RawValue>, CliError> {
-        let document = document.as_ref().filter(|_| !is_secret);
-        document.map(|document| serde_json::from_str(document.text()).map_err(CliError::new)).transpose()
-    };
-    let (message_id, part_id) = match &changed.key {
-        Key::Message(_, message) => (Some(message.as_str()), None),
-        Key::Part(_, message, part) => (Some(message.as_str()), Some(part.as_str())),
-        _ => (None, None),
-    };
-    Ok(ChangedJson {
-        change: match (&changed.before, &changed.after) {
-            (None, _) => "added",
-            (_, None) => "removed",
-            _ => "changed",
-        },
-        kind: match &changed.key {
-            Key::Project(_) => "project",
-            Key::Session(..) => "session",
-            Key::Message(..) => "message",
-            Key::Part(..) => "part",
-            Key::Todo(_) => "todo",
-            Key::Diff(_) => "diff",
-            Key::Share(_) | Key::LegacyShare(_) => "share",
-            Key::Record(..) => "record",
-        },
-        session_id,
-        message_id,
-        part_id,
-        before: raw(&changed.before)?,
-        after: raw(&changed.after)?,
-        in_progress: changed.is_step,
-    })
 }
 
 struct Screen<'a> {

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use annals::history::{History, LogQuery, Revision};
 use annals::home::Read;
 use annals::model::id::{Millis, SessionId};
-use annals::ops::{Operation, OperationQuery, State};
+use annals::ops::{OperationQuery, State};
 use annals::stores::sqlite::SqliteStore;
 use annals::sync::Stage;
-use serde::Serialize;
+use annals::wire;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
@@ -46,25 +46,6 @@ pub(crate) struct LogArgs {
     limit: Option<usize>,
 }
 
-#[derive(Serialize)]
-struct RevisionJson {
-    revision: i64,
-    time: i64,
-    reason: String,
-    home: Option<String>,
-    written: usize,
-    deleted: usize,
-    sessions: Vec<TouchedJson>,
-}
-
-#[derive(Serialize)]
-struct TouchedJson {
-    #[serde(rename = "sessionID")]
-    session_id: String,
-    written: usize,
-    deleted: usize,
-}
-
 pub(crate) fn run(context: &Context, args: &LogArgs) -> CommandResult {
     let time =
         |text: &Option<String>| text.as_deref().map(|text| parse_time(text, &context.clock)).transpose();
@@ -81,7 +62,7 @@ pub(crate) fn run(context: &Context, args: &LogArgs) -> CommandResult {
     let revisions = store.log(&query)?;
     if context.json {
         let mut output = context.plain_output();
-        output.json_array(revisions.into_iter().map(to_json))?;
+        output.json_array(revisions.iter().map(wire::Revision::from))?;
         output.finish()?;
         return Ok(Outcome::Done);
     }
@@ -105,60 +86,12 @@ pub(crate) fn run(context: &Context, args: &LogArgs) -> CommandResult {
     Ok(Outcome::Done)
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct OperationJson {
-    operation: i64,
-    time: i64,
-    kind: String,
-    words: String,
-    state: &'static str,
-    user: Option<String>,
-    host: Option<String>,
-    pid: Option<u32>,
-    places: Vec<String>,
-    #[serde(rename = "sessionIDs")]
-    session_ids: Vec<String>,
-    revisions: Vec<i64>,
-    undoes: Option<i64>,
-    undone_by: Option<i64>,
-}
-
-impl From<Operation> for OperationJson {
-    fn from(operation: Operation) -> OperationJson {
-        OperationJson {
-            operation: operation.number,
-            time: operation.time,
-            kind: operation.kind,
-            words: operation.words,
-            state: state_name(operation.state),
-            user: operation.user,
-            host: operation.host,
-            pid: operation.pid,
-            places: operation.places,
-            session_ids: operation.sessions.iter().map(ToString::to_string).collect(),
-            revisions: operation.revisions,
-            undoes: operation.undoes,
-            undone_by: operation.undone_by,
-        }
-    }
-}
-
-fn state_name(state: State) -> &'static str {
-    match state {
-        State::Underway => "underway",
-        State::Done => "done",
-        State::Dropped => "dropped",
-        State::Partial => "partial",
-    }
-}
-
 /// Lists operations, the latest first.
 fn operations(context: &Context, store: &SqliteStore, query: &OperationQuery) -> CommandResult {
     let operations = store.operations(query)?;
     if context.json {
         let mut output = context.plain_output();
-        output.json_array(operations.into_iter().map(OperationJson::from))?;
+        output.json_array(operations.iter().map(wire::Operation::from))?;
         output.finish()?;
         return Ok(Outcome::Done);
     }
@@ -191,25 +124,6 @@ fn operations(context: &Context, store: &SqliteStore, query: &OperationQuery) ->
     }
     output.finish()?;
     Ok(Outcome::Done)
-}
-
-fn to_json(revision: Revision) -> RevisionJson {
-    let sessions = revision.touched.iter().filter_map(|touched| {
-        Some(TouchedJson {
-            session_id: touched.session.as_ref()?.to_string(),
-            written: touched.written,
-            deleted: touched.deleted,
-        })
-    });
-    RevisionJson {
-        revision: revision.number,
-        time: revision.time,
-        written: revision.touched.iter().map(|touched| touched.written).sum(),
-        deleted: revision.touched.iter().map(|touched| touched.deleted).sum(),
-        sessions: sessions.collect(),
-        reason: revision.reason,
-        home: revision.home,
-    }
 }
 
 fn print(

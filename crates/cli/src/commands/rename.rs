@@ -2,7 +2,7 @@
 
 use annals::ops::{self, Kind, SessionEdit};
 use annals::sync::Stage;
-use serde::Serialize;
+use annals::wire;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult};
@@ -22,14 +22,6 @@ pub(crate) struct RenameArgs {
     title: String,
 }
 
-#[derive(Serialize)]
-struct RenamedJson<'a> {
-    id: &'a str,
-    title: &'a str,
-    operation: Option<i64>,
-    places: &'a [String],
-}
-
 pub(crate) fn run(context: &Context, args: &RenameArgs) -> CommandResult {
     if args.title.trim().is_empty() {
         return Err(CliError::usage("a title cannot be empty"));
@@ -43,11 +35,10 @@ pub(crate) fn run(context: &Context, args: &RenameArgs) -> CommandResult {
     })?;
     if context.json {
         let mut output = context.plain_output();
-        output.json(&RenamedJson {
+        output.json(&wire::RenamedSession {
             id: session.id.as_str(),
             title: &args.title,
-            operation: report.operation,
-            places: &report.places,
+            effect: (&report).into(),
         })?;
         output.finish()?;
         return Ok(context.outcome_of(&report));

@@ -3,7 +3,7 @@
 use annals::history::At;
 use annals::ops::{self, Kind};
 use annals::sync::Stage;
-use serde::Serialize;
+use annals::wire;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
@@ -29,17 +29,6 @@ pub(crate) struct RestoreArgs {
     /// Number of a revision, or a time: 2026-02-01T10:00, 12h, yesterday
     #[arg(long, value_name = "REV|TIME")]
     at: Option<String>,
-}
-
-#[derive(Serialize)]
-struct RestoredJson<'a> {
-    #[serde(rename = "sessionID")]
-    session_id: &'a str,
-    revision: Option<i64>,
-    written: usize,
-    deleted: usize,
-    operation: Option<i64>,
-    places: &'a [String],
 }
 
 pub(crate) fn run(context: &Context, args: &RestoreArgs) -> CommandResult {
@@ -76,14 +65,7 @@ pub(crate) fn run(context: &Context, args: &RestoreArgs) -> CommandResult {
             }
             None => None,
         };
-        output.json(&RestoredJson {
-            session_id: known.id.as_str(),
-            revision,
-            written: restored.written,
-            deleted: restored.deleted,
-            operation: report.operation,
-            places: &report.places,
-        })?;
+        output.json(&wire::RestoredSession::of(&known.id, &restored, revision))?;
         output.finish()?;
         return Ok(context.outcome_of(report));
     }

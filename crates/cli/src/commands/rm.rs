@@ -1,11 +1,9 @@
 //! `annals rm`
 
-use annals::model::Key;
 use annals::model::lens::Session;
 use annals::ops::{self, Kind, RemovalPlan};
-use annals::remove::Removal;
 use annals::sync::Stage;
-use serde::Serialize;
+use annals::wire;
 
 use crate::confirm::agreed;
 use crate::context::Context;
@@ -34,22 +32,6 @@ pub(crate) struct RmArgs {
     yes: bool,
 }
 
-#[derive(Serialize)]
-struct RemovedJson {
-    sessions: Vec<String>,
-    messages: usize,
-    parts: usize,
-    documents: usize,
-    removed: bool,
-    /// Whether the store has them still.
-    kept: bool,
-    operation: Option<i64>,
-    places: Vec<String>,
-    /// Homes that still have them, and were not written to.
-    #[serde(rename = "stillIn")]
-    still_in: Vec<String>,
-}
-
 pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
     // All of it, so that what is deleted in a home is in the store.
     let homes = context.open(if args.dry_run { Stage::Messages } else { Stage::Parts })?;
@@ -63,7 +45,7 @@ pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
         if !context.json {
             describe(context, &plan);
         }
-        let mut row = to_json(&plan);
+        let row = wire::RemovedSessions::planned(&plan);
         if args.dry_run {
             context.note("nothing was deleted");
             return print(context, &row, Outcome::Done);
@@ -75,10 +57,7 @@ pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
         context.expect_record("deleted")?;
         let is_in_home = !plan.homes.is_empty();
         let report = ops::remove(workspace, context.request(Kind::Remove), plan)?;
-        row.removed = true;
-        row.operation = report.operation;
-        row.places = report.places.clone();
-        row.still_in = report.still_in.clone();
+        let row = row.done(&report);
         if !context.json {
             context.note(&format!("deleted {}", count(row.sessions.len(), "session")));
         }
@@ -100,34 +79,13 @@ pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
     })
 }
 
-fn print(context: &Context, row: &RemovedJson, outcome: Outcome) -> CommandResult {
+fn print(context: &Context, row: &wire::RemovedSessions, outcome: Outcome) -> CommandResult {
     if context.json {
         let mut output = context.plain_output();
         output.json(&[row])?;
         output.finish()?;
     }
     Ok(outcome)
-}
-
-/// The fullest copy of what goes.
-fn fullest(plan: &RemovalPlan) -> Option<&Removal> {
-    plan.homes.iter().map(|(_, removal)| removal).chain(&plan.store).max_by_key(|removal| removal.keys.len())
-}
-
-fn to_json(plan: &RemovalPlan) -> RemovedJson {
-    let keys = fullest(plan).map(|removal| &removal.keys[..]).unwrap_or_default();
-    let n = |fits: fn(&Key) -> bool| keys.iter().filter(|key| fits(key)).count();
-    RemovedJson {
-        sessions: plan.sessions.iter().map(|session| session.id.to_string()).collect(),
-        messages: n(|key| matches!(key, Key::Message(..))),
-        parts: n(|key| matches!(key, Key::Part(..))),
-        documents: keys.len(),
-        removed: false,
-        kept: true,
-        operation: None,
-        places: plan.homes.iter().map(|(url, _)| url.clone()).collect(),
-        still_in: Vec::new(),
-    }
 }
 
 fn describe(context: &Context, plan: &RemovalPlan) {
@@ -139,7 +97,7 @@ fn describe(context: &Context, plan: &RemovalPlan) {
             .is_some_and(|parent| plan.sessions.iter().any(|other| parent == other.id.as_str()));
         context.note(&format!("{}{}  {title}", if is_child { "  ↳ " } else { "" }, session.id));
     }
-    let row = to_json(plan);
+    let row = wire::RemovedSessions::planned(plan);
     context.note(&format!(
         "{}, {}, {}, {} in all",
         count(row.sessions.len(), "session"),

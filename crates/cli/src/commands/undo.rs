@@ -8,7 +8,7 @@ use annals::model::id::SessionId;
 use annals::ops::{self, Kind, Undone};
 use annals::stores::sqlite::SqliteStore;
 use annals::sync::Stage;
-use serde::Serialize;
+use annals::wire;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
@@ -41,27 +41,6 @@ pub(crate) struct UndoArgs {
     revision: Option<i64>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct UndoneJson<'a> {
-    undone: i64,
-    reason: &'a str,
-    revision: Option<i64>,
-    written: usize,
-    deleted: usize,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct UndoneOperationJson<'a> {
-    undone_operation: i64,
-    kind: &'a str,
-    words: &'a str,
-    operation: Option<i64>,
-    places: &'a [String],
-    sessions: Vec<String>,
-}
-
 pub(crate) fn run(context: &Context, args: &UndoArgs) -> CommandResult {
     if let Some(revision) = args.revision {
         return undo_revision(context, revision);
@@ -82,22 +61,16 @@ pub(crate) fn run(context: &Context, args: &UndoArgs) -> CommandResult {
         });
     }
     let only = Some(&only).filter(|only| !only.is_empty());
-    let Undone { operation, report } = context.operate(&homes, |workspace| {
+    let undone = context.operate(&homes, |workspace| {
         Ok(ops::undo(workspace, context.request(Kind::Undo), args.operation, only)?)
     })?;
     if context.json {
         let mut output = context.plain_output();
-        output.json(&UndoneOperationJson {
-            undone_operation: operation.number,
-            kind: &operation.kind,
-            words: &operation.words,
-            operation: report.operation,
-            places: &report.places,
-            sessions: operation.sessions.iter().map(ToString::to_string).collect(),
-        })?;
+        output.json(&wire::UndoneOperation::from(&undone))?;
         output.finish()?;
-        return Ok(context.outcome_of(&report));
+        return Ok(context.outcome_of(&undone.report));
     }
+    let Undone { operation, report } = undone;
     context.note(&format!("undid {}", describe(&operation, &context.clock)));
     for place in &report.places {
         context.note(&format!("  in {place}"));
@@ -125,13 +98,7 @@ fn undo_revision(context: &Context, number: i64) -> CommandResult {
     let receipt = store.commit(transaction)?;
     if context.json {
         let mut output = context.plain_output();
-        output.json(&UndoneJson {
-            undone: number,
-            reason: &revision.reason,
-            revision: receipt.revision,
-            written: receipt.written,
-            deleted: receipt.deleted,
-        })?;
+        output.json(&wire::UndoneRevision::of(&revision, &receipt))?;
         output.finish()?;
         return Ok(Outcome::Done);
     }
