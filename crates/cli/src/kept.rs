@@ -2,7 +2,6 @@
 
 use annals::difference::{Differing, Gist, OnDifference};
 use annals::model::Key;
-use serde::Serialize;
 
 use crate::context::Context;
 use crate::text::{Clock, count, cut, one_line};
@@ -29,58 +28,6 @@ impl DifferenceArgs {
 
     pub(crate) fn is_given(&self) -> bool {
         self.ours || self.theirs
-    }
-}
-
-/// A document that differs, for machines.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct DifferingJson {
-    kind: &'static str,
-    #[serde(rename = "sessionID")]
-    session: Option<String>,
-    #[serde(rename = "messageID")]
-    message: Option<String>,
-    #[serde(rename = "partID")]
-    part: Option<String>,
-    target: GistJson,
-    source: GistJson,
-}
-
-#[derive(Serialize)]
-struct GistJson {
-    title: Option<String>,
-    updated: Option<i64>,
-    archived: Option<i64>,
-    text: Option<String>,
-}
-
-impl From<&Differing> for DifferingJson {
-    fn from(differing: &Differing) -> DifferingJson {
-        let (message, part) = match &differing.key {
-            Key::Message(_, message) => (Some(message.to_string()), None),
-            Key::Part(_, message, part) => (Some(message.to_string()), Some(part.to_string())),
-            _ => (None, None),
-        };
-        DifferingJson {
-            kind: match &differing.key {
-                Key::Diff(_) => "diff",
-                Key::Todo(_) => "todo",
-                Key::Share(_) | Key::LegacyShare(_) => "share",
-                key => key.noun(),
-            },
-            session: differing.key.session().map(ToString::to_string),
-            message,
-            part,
-            target: (&differing.target).into(),
-            source: (&differing.source).into(),
-        }
-    }
-}
-
-impl From<&Gist> for GistJson {
-    fn from(Gist { title, updated, archived, text }: &Gist) -> GistJson {
-        GistJson { title: title.clone(), updated: *updated, archived: *archived, text: text.clone() }
     }
 }
 

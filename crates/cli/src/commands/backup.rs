@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use annals::stores::sqlite::BackupReport;
 use annals::sync::Stage;
-use serde::Serialize;
+use annals::wire;
 
 use crate::context::Context;
 use crate::error::{CommandResult, Outcome};
@@ -26,34 +25,23 @@ pub(crate) struct BackupArgs {
     file: PathBuf,
 }
 
-#[derive(Serialize)]
-struct BackupJson {
-    store: String,
-    file: String,
-    bytes: u64,
-    documents: usize,
-    revisions: usize,
-}
-
 pub(crate) fn run(context: &Context, args: &BackupArgs) -> CommandResult {
     let store = context.open_store(Stage::Parts, "is no store")?.annals;
     let file = context.current_dir.join(&args.file);
     let progress = context.progress(0, "copying pages");
-    let BackupReport { bytes: n_bytes, documents, revisions } =
-        store.backup(&file, &|done, total| progress.reach(done, total))?;
+    let report = store.backup(&file, &|done, total| progress.reach(done, total))?;
     drop(progress);
     if context.json {
         let mut output = context.plain_output();
-        let (store, file) = (store.path().display().to_string(), file.display().to_string());
-        output.json(&BackupJson { store, file, bytes: n_bytes, documents, revisions })?;
+        output.json(&wire::Backup::of(store.path(), &file, &report))?;
         output.finish()?;
     } else {
         context.note(&format!(
             "{}: {}, {}, {}, all of it checked",
             args.file.display(),
-            count(documents, "document"),
-            count(revisions, "revision"),
-            bytes(n_bytes)
+            count(report.documents, "document"),
+            count(report.revisions, "revision"),
+            bytes(report.bytes)
         ));
     }
     Ok(Outcome::Done)

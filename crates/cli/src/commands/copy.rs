@@ -1,9 +1,8 @@
 //! `annals copy`
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use annals::copy::{Account, CopyError, CopyFailure, Options, Tally, copy};
+use annals::copy::{Account, CopyError, CopyFailure, Options, copy};
 use annals::family::Family;
 use annals::home::{Read, Write};
 use annals::homes::UnionHome;
@@ -12,11 +11,11 @@ use annals::open::{open_all, open_or_create, path_of};
 use annals::ops::{Kind, Report, Written};
 use annals::project::IdentityRule;
 use annals::query::SessionQuery;
-use serde::Serialize;
+use annals::wire;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome, report_quarantine};
-use crate::kept::{self, DifferenceArgs, DifferingJson};
+use crate::kept::{self, DifferenceArgs};
 use crate::text::{count, grouped, one_line};
 
 /// Copy sessions from one home to another
@@ -60,52 +59,6 @@ pub(crate) struct CopyArgs {
     /// Only say what would be copied
     #[arg(short = 'n', long)]
     dry_run: bool,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct AccountJson {
-    seen: usize,
-    copied: usize,
-    unchanged: usize,
-    quarantined: usize,
-    sessions: TallyJson,
-    dry_run: bool,
-    completed: usize,
-    converted: usize,
-    newer_in_target: Vec<String>,
-    only_in_target: usize,
-    lost: BTreeMap<String, usize>,
-    not_held: BTreeMap<&'static str, usize>,
-    refiled: BTreeMap<String, String>,
-    tool_outputs: usize,
-    tool_outputs_left: usize,
-    problems: Vec<String>,
-    differing: Vec<DifferingJson>,
-    copied_sessions: Vec<CopiedJson>,
-    files: Vec<String>,
-    operation: Option<i64>,
-}
-
-#[derive(Serialize)]
-struct CopiedJson {
-    id: String,
-    title: String,
-}
-
-#[derive(Serialize)]
-struct TallyJson {
-    seen: usize,
-    copied: usize,
-    unchanged: usize,
-    differing: usize,
-    quarantined: usize,
-}
-
-impl From<Tally> for TallyJson {
-    fn from(Tally { seen, copied, unchanged, differing, quarantined }: Tally) -> TallyJson {
-        TallyJson { seen, copied, unchanged, differing, quarantined }
-    }
 }
 
 pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
@@ -247,33 +200,7 @@ fn parts_of(copied: Result<Account, CopyError>) -> (Account, Option<CopyFailure>
 fn print(context: &Context, args: &CopyArgs, account: &Account, report: &Report) -> Result<(), CliError> {
     if context.json {
         let mut output = context.plain_output();
-        let Tally { seen, copied, unchanged, quarantined, .. } = account.documents;
-        output.json(&AccountJson {
-            seen,
-            copied,
-            unchanged,
-            quarantined,
-            sessions: account.sessions.into(),
-            dry_run: args.dry_run,
-            completed: account.completed.len(),
-            converted: account.converted,
-            newer_in_target: account.newer_in_target.iter().map(ToString::to_string).collect(),
-            only_in_target: account.only_in_target,
-            lost: account.lost.clone(),
-            not_held: account.not_held.clone(),
-            refiled: account.refiled.iter().map(|(from, to)| (from.to_string(), to.to_string())).collect(),
-            tool_outputs: account.tool_outputs,
-            tool_outputs_left: account.tool_outputs_left,
-            problems: account.quarantined.iter().map(|problem| one_line(&problem.to_string())).collect(),
-            differing: account.differing.iter().map(DifferingJson::from).collect(),
-            copied_sessions: account
-                .copied
-                .iter()
-                .map(|session| CopiedJson { id: session.id.to_string(), title: session.title.clone() })
-                .collect(),
-            files: account.files.iter().map(|path| path.display().to_string()).collect(),
-            operation: report.operation,
-        })?;
+        output.json(&wire::CopyReport::of(account, args.dry_run, report.operation, one_line))?;
         output.finish()?;
         return Ok(());
     }

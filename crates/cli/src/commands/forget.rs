@@ -10,7 +10,7 @@ use annals::ops::{Kind, Request};
 use annals::remove;
 use annals::stores::sqlite::{Forgotten, SqliteStore};
 use annals::sync::Stage;
-use serde::Serialize;
+use annals::wire;
 
 use crate::confirm::agreed;
 use crate::context::Context;
@@ -39,20 +39,6 @@ pub(crate) struct ForgetArgs {
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ForgottenJson {
-    sessions: Vec<String>,
-    documents: usize,
-    states: usize,
-    revisions: usize,
-    rewritten: bool,
-    log_emptied: bool,
-    copies: Vec<String>,
-    /// Databases of OpenCode's that may hold remains of what was deleted there.
-    remains: Vec<String>,
 }
 
 pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
@@ -121,16 +107,8 @@ fn report(
 ) -> CommandResult {
     if context.json {
         let mut output = context.plain_output();
-        output.json(&ForgottenJson {
-            sessions: ids.iter().map(ToString::to_string).collect(),
-            documents: forgotten.n_documents,
-            states: forgotten.n_states,
-            revisions: forgotten.n_revisions,
-            rewritten: forgotten.not_rewritten.is_none(),
-            log_emptied: forgotten.log_emptied,
-            copies: forgotten.copies.iter().map(|path| path.display().to_string()).collect(),
-            remains: remains(store, wanted).into_iter().map(str::to_owned).collect(),
-        })?;
+        let remains = remains(store, wanted).into_iter().collect();
+        output.json(&wire::ForgetReport::of(ids, forgotten, remains))?;
         output.finish()?;
     } else {
         context.note(&format!(

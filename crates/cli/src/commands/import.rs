@@ -8,11 +8,11 @@ use annals::model::Document;
 use annals::model::format::{ImportError, jsonl, opencode};
 use annals::model::id::ProjectId;
 use annals::ops::{Kind, Written};
-use serde::Serialize;
+use annals::wire;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult};
-use crate::kept::{self, DifferenceArgs, DifferingJson};
+use crate::kept::{self, DifferenceArgs};
 use crate::text::{count, one_line};
 
 /// Take exported sessions back
@@ -38,19 +38,6 @@ pub(crate) struct ImportArgs {
     /// File the sessions under the project of this directory, as if they had been opened there
     #[arg(long, value_name = "DIR")]
     dir: Option<String>,
-}
-
-#[derive(Serialize)]
-struct AccountJson {
-    seen: usize,
-    imported: usize,
-    unchanged: usize,
-    quarantined: usize,
-    sessions: Vec<String>,
-    completed: usize,
-    operation: Option<i64>,
-    places: Vec<String>,
-    differing: Vec<DifferingJson>,
 }
 
 pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
@@ -98,17 +85,7 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
     let account = account?;
     if context.json {
         let mut output = context.plain_output();
-        output.json(&AccountJson {
-            seen: account.seen,
-            imported: account.imported,
-            unchanged: account.unchanged,
-            quarantined: 0,
-            sessions: account.sessions.iter().map(ToString::to_string).collect(),
-            completed: account.completed,
-            operation: report.operation,
-            places: report.places.clone(),
-            differing: account.differing.iter().map(DifferingJson::from).collect(),
-        })?;
+        output.json(&wire::ImportReport::of(&account, &report))?;
         output.finish()?;
     } else {
         for session in &account.sessions {

@@ -4,7 +4,7 @@ use annals::home::Read;
 use annals::model::id::SessionId;
 use annals::stores::sqlite::{Pruned, SqliteStore};
 use annals::sync::Stage;
-use serde::Serialize;
+use annals::wire;
 
 use crate::confirm::agreed;
 use crate::context::Context;
@@ -39,26 +39,6 @@ pub(crate) struct PruneArgs {
     yes: bool,
 }
 
-#[derive(Serialize)]
-struct PrunedJson {
-    states: usize,
-    bytes: u64,
-    sessions: Vec<SessionJson>,
-    pruned: bool,
-    #[serde(rename = "operationStates")]
-    operation_states: usize,
-    #[serde(rename = "operationBytes")]
-    operation_bytes: u64,
-}
-
-#[derive(Serialize)]
-struct SessionJson {
-    #[serde(rename = "sessionID")]
-    session_id: Option<String>,
-    states: usize,
-    bytes: u64,
-}
-
 /// So many sessions are named.
 const SHOWN: usize = 10;
 
@@ -80,7 +60,7 @@ pub(crate) fn run(context: &Context, args: &PruneArgs) -> CommandResult {
     let pruned = if is_done { store.prune(older_than, sessions, false)? } else { plan };
     if context.json {
         let mut output = context.plain_output();
-        output.json(&to_json(&pruned, is_done))?;
+        output.json(&wire::PruneReport::of(&pruned, is_done))?;
         output.finish()?;
     } else if is_done {
         context.note(&format!("removed {}, {}", count(pruned.states(), "text"), bytes(pruned.bytes())));
@@ -88,22 +68,6 @@ pub(crate) fn run(context: &Context, args: &PruneArgs) -> CommandResult {
         context.note("nothing was removed");
     }
     Ok(Outcome::Done)
-}
-
-fn to_json(pruned: &Pruned, is_done: bool) -> PrunedJson {
-    let sessions = pruned.sessions.iter().map(|session| SessionJson {
-        session_id: session.session.as_ref().map(ToString::to_string),
-        states: session.states,
-        bytes: session.bytes,
-    });
-    PrunedJson {
-        states: pruned.states(),
-        bytes: pruned.bytes(),
-        sessions: sessions.collect(),
-        pruned: is_done,
-        operation_states: pruned.operation_states,
-        operation_bytes: pruned.operation_bytes,
-    }
 }
 
 fn describe(context: &Context, store: &SqliteStore, plan: &Pruned) {

@@ -3,9 +3,8 @@
 use annals::home::Read;
 use annals::query::SessionQuery;
 use annals::sync::Stage;
-use serde::Serialize;
+use annals::wire;
 
-use crate::commands::sync::IndexJson;
 use crate::context::Context;
 use crate::error::{CommandResult, Outcome};
 use crate::text::count;
@@ -19,12 +18,6 @@ Examples:
   annals reindex")]
 pub(crate) struct ReindexArgs {}
 
-#[derive(Serialize)]
-struct ReindexedJson {
-    sessions: usize,
-    index: IndexJson,
-}
-
 pub(crate) fn run(context: &Context, _args: &ReindexArgs) -> CommandResult {
     let store = context.open_store(Stage::Parts, "derives nothing")?.annals;
     store.rederive()?;
@@ -34,7 +27,7 @@ pub(crate) fn run(context: &Context, _args: &ReindexArgs) -> CommandResult {
     let sessions = store.sessions(&SessionQuery::default())?.value.len();
     if context.json {
         let mut output = context.plain_output();
-        output.json(&ReindexedJson { sessions, index: indexed.into() })?;
+        output.json(&wire::ReindexReport { sessions, index: indexed.into() })?;
         output.finish()?;
     } else {
         context.note(&format!(

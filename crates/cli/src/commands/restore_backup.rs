@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use annals::stores::sqlite::{RestoredBackup, restore_backup};
-use serde::Serialize;
+use annals::stores::sqlite::restore_backup;
+use annals::wire;
 
 use crate::confirm::agreed;
 use crate::context::Context;
@@ -28,16 +28,6 @@ pub(crate) struct RestoreBackupArgs {
     yes: bool,
 }
 
-#[derive(Serialize)]
-struct RestoredJson {
-    store: String,
-    file: String,
-    bytes: u64,
-    documents: usize,
-    revisions: usize,
-    kept: Option<String>,
-}
-
 pub(crate) fn run(context: &Context, args: &RestoreBackupArgs) -> CommandResult {
     let store = context.store_to_replace()?;
     let file = context.current_dir.join(&args.file);
@@ -48,24 +38,21 @@ pub(crate) fn run(context: &Context, args: &RestoreBackupArgs) -> CommandResult 
             return Ok(Outcome::Done);
         }
     }
-    let RestoredBackup { bytes, documents, revisions, kept } =
-        restore_backup(&file, &store, context.clock.now)?;
-    let kept = kept.map(|kept| kept.display().to_string());
+    let restored = restore_backup(&file, &store, context.clock.now)?;
     if context.json {
         let mut output = context.plain_output();
-        let (store, file) = (store.display().to_string(), file.display().to_string());
-        output.json(&RestoredJson { store, file, bytes, documents, revisions, kept })?;
+        output.json(&wire::RestoredBackup::of(&store, &file, &restored))?;
         output.finish()?;
         return Ok(Outcome::Done);
     }
     context.note(&format!(
         "{} has {} and {} now",
         store.display(),
-        count(documents, "document"),
-        count(revisions, "revision")
+        count(restored.documents, "document"),
+        count(restored.revisions, "revision")
     ));
-    if let Some(kept) = kept {
-        context.note(&format!("what was there is {kept}"));
+    if let Some(kept) = restored.kept {
+        context.note(&format!("what was there is {}", kept.display()));
     }
     Ok(Outcome::Done)
 }

@@ -1,8 +1,7 @@
 //! `annals sync`
 
-use annals::search::Indexed;
 use annals::sync::{Account, Options, Stage};
-use serde::Serialize;
+use annals::wire;
 
 use crate::context::Context;
 use crate::error::{CommandResult, Outcome, report_quarantine};
@@ -31,66 +30,18 @@ pub(crate) struct SyncArgs {
     no_index: bool,
 }
 
-#[derive(Serialize)]
-struct AccountJson {
-    store: String,
-    sessions: usize,
-    looked: usize,
-    new: usize,
-    changed: usize,
-    gone: Vec<String>,
-    forgotten: usize,
-    seen: usize,
-    imported: usize,
-    unchanged: usize,
-    quarantined: usize,
-    deleted: usize,
-    recorded: usize,
-    index: Option<IndexJson>,
-    failed: Vec<String>,
-    problems: Vec<String>,
-}
-
-/// What was done to the text index.
-#[derive(Serialize)]
-pub(crate) struct IndexJson {
-    documents: usize,
-    revision: i64,
-}
-
-impl From<Indexed> for IndexJson {
-    fn from(Indexed { documents, revision }: Indexed) -> IndexJson {
-        IndexJson { documents, revision }
-    }
-}
-
 pub(crate) fn run(context: &Context, args: &SyncArgs) -> CommandResult {
     let stage = if args.no_index { Stage::Parts } else { Stage::Text };
     let (store, account) =
         context.sync_now(Options { full: args.full, events: args.events, ..Options::to(stage) })?;
     if context.json {
         let mut output = context.plain_output();
-        output.json(&AccountJson {
-            store: store.path().display().to_string(),
-            sessions: account.sessions,
-            looked: account.looked,
-            new: account.new,
-            changed: account.changed,
-            gone: account.gone.iter().map(ToString::to_string).collect(),
-            forgotten: account.forgotten,
-            seen: account.seen,
-            imported: account.imported,
-            unchanged: account.unchanged,
-            quarantined: account.quarantined.len(),
-            deleted: account.deleted,
-            recorded: account.recorded,
-            index: match args.no_index {
-                true => None,
-                false => Some(IndexJson { documents: account.indexed, revision: store.head()? }),
-            },
-            failed: account.failed.iter().map(|failed| one_line(failed)).collect(),
-            problems: account.quarantined.iter().map(|problem| one_line(&problem.to_string())).collect(),
-        })?;
+        let path = store.path().display().to_string();
+        let index = match args.no_index {
+            true => None,
+            false => Some(wire::IndexUpdate { documents: account.indexed, revision: store.head()? }),
+        };
+        output.json(&wire::SyncReport::of(&account, path, index, one_line))?;
         output.finish()?;
     } else {
         for line in lines(&account) {
