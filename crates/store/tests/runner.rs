@@ -37,6 +37,7 @@ mod runner {
     #[cfg(target_os = "linux")]
     mod sync_opencode;
     mod sync_trouble;
+    mod wire;
 }
 
 /// A file that no `mod` line names would be tests that never run.

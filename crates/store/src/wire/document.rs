@@ -1,5 +1,6 @@
 //! Which document something is about, and how a document differs from another version of it.
 
+use annals_core::id::Millis;
 use annals_core::{Document, Key};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -117,9 +118,9 @@ pub struct Gist<'a> {
     /// Title of a session.
     pub title: Option<&'a str>,
     /// When a session was last used.
-    pub updated: Option<i64>,
+    pub updated: Option<Millis>,
     /// When a session was archived.
-    pub archived: Option<i64>,
+    pub archived: Option<Millis>,
     /// Of other documents: the first words from where the two versions differ.
     pub text: Option<&'a str>,
 }

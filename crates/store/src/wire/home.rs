@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use annals_core::id::Millis;
 use annals_core::lens;
 use serde::Serialize;
 
@@ -15,11 +16,11 @@ pub struct Overview {
     pub homes: Vec<Home>,
     /// The store that commands answer from; `null` where `--home` names a home of OpenCode's.
     pub store: Option<Store>,
-    /// Number of sessions in all of these.
+    /// Number of sessions that commands answer from.
     pub sessions: usize,
-    /// Number of projects in all of these.
+    /// Number of projects that have these sessions.
     pub projects: usize,
-    /// The sessions that were used last, without those that another session started.
+    /// The five sessions that were used last, not counting those that another session started.
     pub latest: Vec<LatestSession>,
     /// Directories with sessions that the database beside them lacks.
     pub rescue: Vec<Rescue>,
@@ -65,7 +66,7 @@ pub struct Home {
     /// Size of all documents.
     pub bytes: u64,
     /// When a session was last used.
-    pub updated: Option<i64>,
+    pub updated: Option<Millis>,
     /// Number of sessions that could not be read.
     pub problems: usize,
     /// What of the home is not read. The field is left out if there is nothing to say.
@@ -99,7 +100,7 @@ impl Home {
 pub struct Store {
     /// The file of the store.
     pub path: String,
-    /// Size of the file.
+    /// Size of the file and its log.
     pub bytes: u64,
     /// Number of sessions.
     pub sessions: usize,
@@ -108,7 +109,7 @@ pub struct Store {
     /// Number of the last revision.
     pub revision: i64,
     /// When the last revision was made.
-    pub revised: Option<i64>,
+    pub revised: Option<Millis>,
     /// Whether the store was just brought up to date.
     pub synced: bool,
     /// The text index; `null` until something was searched or `annals sync` was run.
@@ -130,7 +131,7 @@ pub struct LatestSession {
     /// Title of the session.
     pub title: String,
     /// When the session was last used.
-    pub updated: i64,
+    pub updated: Millis,
 }
 
 impl From<&SessionRecord> for LatestSession {

@@ -1,5 +1,6 @@
 //! Revisions of a store.
 
+use annals_core::id::Millis;
 use serde::Serialize;
 
 use crate::home::{self, Receipt};
@@ -10,7 +11,7 @@ pub struct Revision<'a> {
     /// Number of the revision.
     pub revision: i64,
     /// When it was made.
-    pub time: i64,
+    pub time: Millis,
     /// Why it was made.
     pub reason: &'a str,
     /// The home that a sync found the changes in; `null` for what was committed to the store itself.

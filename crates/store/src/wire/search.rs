@@ -1,6 +1,6 @@
 //! Hits of a search.
 
-use annals_core::id::{MessageId, PartId};
+use annals_core::id::{MessageId, Millis, PartId};
 use serde::Serialize;
 
 use crate::search::Hit;
@@ -27,7 +27,7 @@ pub struct SearchHit<'a> {
     /// The tool, if the part is a tool call.
     pub tool: Option<&'a str>,
     /// When the message was made.
-    pub time: Option<i64>,
+    pub time: Option<Millis>,
     /// Rank of the hit: the better, the higher. It has no meaning in itself.
     pub score: f32,
     /// The piece of text around the hit, in one line.

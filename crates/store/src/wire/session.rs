@@ -1,7 +1,7 @@
 //! Sessions: one in a list, a tree of them, and the todo list of one.
 
 use annals_core::Document;
-use annals_core::id::SessionId;
+use annals_core::id::{Millis, SessionId};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -27,11 +27,11 @@ pub struct Session<'a> {
     /// The version of OpenCode that made the session.
     pub version: Option<&'a str>,
     /// When the session was made.
-    pub created: Option<i64>,
+    pub created: Option<Millis>,
     /// When the session was last used.
-    pub updated: Option<i64>,
+    pub updated: Option<Millis>,
     /// When the session was archived.
-    pub archived: Option<i64>,
+    pub archived: Option<Millis>,
     /// Number of messages.
     pub messages: usize,
     /// Number of parts of these messages.
@@ -49,7 +49,7 @@ pub struct Session<'a> {
     /// The homes that hold the session, the one it was read from first. Of a store's session: the homes it comes from.
     pub origins: &'a [String],
     /// When the session was found to be in none of these homes any more.
-    pub gone: Option<i64>,
+    pub gone: Option<Millis>,
     /// How the last answer stands, as far as messages tell: `empty`, `done`, `failed` or `open`.
     pub status: &'static str,
 }

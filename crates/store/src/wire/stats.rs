@@ -28,7 +28,7 @@ pub struct Stats<'a> {
     pub cost_per_day: f64,
     /// Tokens of all answers.
     pub tokens: Tokens,
-    /// All tokens of a session.
+    /// Tokens of a session, all kinds together.
     pub tokens_per_session: TokensPerSession,
     /// Number of calls of each tool, by its name.
     pub tools: BTreeMap<&'a str, usize>,
@@ -44,7 +44,7 @@ pub struct Stats<'a> {
     pub by_day: BTreeMap<String, AnswerSums>,
 }
 
-/// All tokens of a session.
+/// Tokens of a session, all kinds together.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct TokensPerSession {
     /// Average over sessions.

@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct Tokens {
     /// Tokens sent and not cached.
     pub input: f64,
-    /// Tokens received, without reasoning.
+    /// Tokens received.
     pub output: f64,
     /// Tokens of reasoning.
     pub reasoning: f64,
