@@ -22,6 +22,8 @@ use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags};
 
 use crate::platform;
 
+pub(crate) mod salvage;
+
 /// How long a reader or writer waits for a lock. OpenCode itself gives up after 5 seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 

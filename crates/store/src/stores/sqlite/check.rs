@@ -16,13 +16,14 @@ use super::kind::Kind;
 use super::past::TOUCHED;
 use super::read::View;
 use super::rows::{listed, number};
-use super::scan::{EXAMINED, Examined, Table, Unreadable, examine};
+use super::scan::{EXAMINED, Examined, Table, examine};
 use super::{SqliteStore, derived};
 use crate::check::{Problem, ProblemKind, arranged, check_session, plural, unreadable};
 use crate::figures::{Call, Figures};
 use crate::home::{Read, ReadError, SessionRecord, row_place};
 use crate::parallel;
 use crate::query::SessionQuery;
+use crate::sqlite::salvage::Unreadable;
 use crate::summary::SessionState;
 
 /// So many damaged places of the file are named.

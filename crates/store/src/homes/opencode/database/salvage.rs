@@ -1,11 +1,10 @@
-//! Whole tables, a page of rows at a time, and around what is damaged: where a table cannot be read from end to end, the
-//! ranges of rows that can be are found by halving.
+//! Reading without indexes: whole tables, and the rows of a session where the way to them is damaged.
 
 use std::collections::HashMap;
 
 use annals_core::id::MessageId;
 use annals_core::{Document, Key, Stored};
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Row, ToSql};
 
 use super::OpencodeDatabase;
 use super::column::{self, Column};
@@ -13,46 +12,7 @@ use super::read::{
     Cell, RowCursor, add_part, array, message_record, names, object, place_of, sort_parts, text_of,
 };
 use crate::home::{DamagedRows, Found, MessageRecord, Quarantined, ReadError, Reason, SessionRecord, Want};
-use crate::sqlite::is_damage;
-
-/// So many rows are read in one transaction.
-const PAGE: usize = 1024;
-/// So many ranges are tried before the rest of a table is given up: one that is damaged throughout would otherwise be
-/// tried row by row.
-const MAX_PROBES: usize = 20_000;
-/// No row takes less of a file than this, which bounds the number of rows where it cannot be asked for.
-const SMALLEST_ROW: i64 = 16;
-
-/// Which rows of which table, and what becomes of each.
-struct Scan<'s, T> {
-    table: &'s str,
-    sql: String,
-    /// The session that `?4` stands for, where only its rows are wanted.
-    session: Option<&'s str>,
-    map: &'s dyn Fn(&Row<'_>) -> rusqlite::Result<T>,
-}
-
-impl<T> Scan<'_, T> {
-    /// At most `limit` rows with ids in a range, with the id of the last.
-    fn rows(
-        &self,
-        connection: &Connection,
-        (from, to): (i64, i64),
-        limit: usize,
-    ) -> rusqlite::Result<(Vec<T>, i64)> {
-        let mut statement = connection.prepare_cached(&self.sql)?;
-        let mut rows = match self.session {
-            None => statement.query((from, to, limit))?,
-            Some(session) => statement.query((from, to, limit, session))?,
-        };
-        let (mut found, mut last) = (Vec::new(), from);
-        while let Some(row) = rows.next()? {
-            found.push((self.map)(row)?);
-            last = row.get("rowid")?;
-        }
-        Ok((found, last))
-    }
-}
+use crate::sqlite::salvage::{Scan, Unreadable};
 
 impl OpencodeDatabase {
     /// All rows of a table, or those of a session, in no particular order. `columns` come first in each row.
@@ -63,34 +23,25 @@ impl OpencodeDatabase {
         session: Option<&str>,
         map: &dyn Fn(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Found<Vec<T>>, ReadError> {
-        // The plus keeps SQLite from using an index, which may be what is damaged.
-        let filter = if session.is_some() { "AND +session_id = ?4" } else { "" };
-        let sql = format!(
-            "SELECT {columns}, rowid FROM {table} WHERE rowid BETWEEN ?1 AND ?2 {filter} ORDER BY rowid LIMIT ?3"
-        );
-        let scan = Scan { table, sql, session, map };
+        let parameter: [&dyn ToSql; 1] = [&session];
+        let (condition, parameters) = match session {
+            // The plus keeps SQLite from using an index, which may be what is damaged.
+            Some(_) => ("AND +x.session_id = ?3", parameter.as_slice()),
+            None => ("", [].as_slice()),
+        };
+        let map = |_: &Connection, row: &Row<'_>| map(row);
+        let scan = Scan { table, number: "rowid", columns, condition, parameters, map: &map };
         let mut found: Found<Vec<T>> = Found::default();
-        let mut next = i64::MIN;
-        loop {
-            match self.read(|connection| scan.rows(connection, (next, i64::MAX), PAGE)) {
-                Ok((rows, last)) => {
-                    let is_last = rows.len() < PAGE || last == i64::MAX;
-                    found.value.extend(rows);
-                    if is_last {
-                        return Ok(found);
-                    }
-                    next = last + 1;
-                }
-                Err(error) if is_damage(&error) => {
-                    let salvaged = self.read(|connection| salvage(connection, &scan, next));
-                    let (rows, damaged) = salvaged.map_err(|error| self.read_error(&error))?;
-                    found.value.extend(rows);
-                    found.quarantined.extend(damaged);
-                    return Ok(found);
-                }
-                Err(error) => return Err(self.read_error(&error)),
+        let unreadable = scan.run(|work| self.read(work), &mut |row| found.value.push(row));
+        let unreadable = unreadable.map_err(|error| self.read_error(&error))?;
+        found.quarantined.extend(unreadable.into_iter().map(|Unreadable { first, last, what }| {
+            Quarantined {
+                place: DamagedRows { table: table.to_owned(), first, last }.to_string(),
+                reason: Reason::Damaged(what),
+                session: None,
             }
-        }
+        }));
+        Ok(found)
     }
 
     /// A document that stands beside a session, found without any index. `None` if that cannot be told: other documents
@@ -180,50 +131,4 @@ fn message_id(record: &MessageRecord) -> &str {
         Key::Message(_, id) => id.as_str(),
         _ => "",
     }
-}
-
-/// The rows from an id on that can be read, and the ranges that cannot.
-fn salvage<T>(
-    connection: &Connection,
-    scan: &Scan<'_, T>,
-    from: i64,
-) -> rusqlite::Result<(Vec<T>, Vec<Quarantined>)> {
-    let first: rusqlite::Result<Option<i64>> =
-        connection.query_row(&format!("SELECT min(rowid) FROM {}", scan.table), [], |row| row.get(0));
-    let last: rusqlite::Result<Option<i64>> =
-        connection.query_row(&format!("SELECT max(rowid) FROM {}", scan.table), [], |row| row.get(0));
-    let bytes = connection.query_row(
-        "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
-        [],
-        |row| row.get::<_, i64>(0),
-    )?;
-    let first = first.ok().flatten().unwrap_or(1).max(from);
-    let last = last.ok().flatten().unwrap_or(first.saturating_add(bytes / SMALLEST_ROW));
-    let mut found = Vec::new();
-    let mut damaged: Vec<((i64, i64), String)> = Vec::new();
-    let mut ranges = vec![(first, last)];
-    let mut n_probes = 0;
-    while let Some((from, to)) = ranges.pop() {
-        n_probes += 1;
-        let is_given_up = n_probes > MAX_PROBES;
-        match scan.rows(connection, (from, to), usize::MAX >> 1) {
-            Ok((rows, _)) => found.extend(rows),
-            Err(error) if is_damage(&error) && (from >= to || is_given_up) => match damaged.last_mut() {
-                Some(((_, end), _)) if *end + 1 == from => *end = to,
-                _ => damaged.push(((from, to), error.to_string())),
-            },
-            Err(error) if is_damage(&error) => {
-                let middle = from + (to - from) / 2;
-                ranges.push((middle + 1, to));
-                ranges.push((from, middle));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    let quarantined = damaged.into_iter().map(|((from, to), what)| Quarantined {
-        place: DamagedRows { table: scan.table.to_owned(), first: from, last: to }.to_string(),
-        reason: Reason::Damaged(what),
-        session: None,
-    });
-    Ok((found, quarantined.collect()))
 }
