@@ -100,6 +100,7 @@ pub fn measure_searches(store: &Path, n_queries: usize) -> Result<String, Box<dy
 /// The same texts in an index of SQLite's own, without the texts themselves, and the words of one query of each kind.
 fn fts5(report: &mut String, store: &SqliteStore, scratch: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let path = scratch.join("fts5.db");
+    #[expect(clippy::disallowed_methods, reason = "SQLite as it is without annals, to compare with")]
     let connection = rusqlite::Connection::open(&path)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection
@@ -245,6 +246,7 @@ fn commits(report: &mut String, scratch: &Path, n_commits: usize) -> Result<(), 
         )?,
     );
     store.commit(transaction)?;
+    #[expect(clippy::disallowed_methods, reason = "SQLite as it is without annals, to compare with")]
     let connection = rusqlite::Connection::open(scratch.join("bare.db"))?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "FULL")?;

@@ -1,6 +1,7 @@
 //! One test binary for the crate: a module per file in `tests/runner/`.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::disallowed_methods, reason = "a test opens databases as OpenCode or a stranger would")]
 
 mod runner {
     mod changes;

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use crate::platform;
+
 /// How the name of every such directory begins.
 const PREFIX: &str = ".annals-draft-";
 /// What every name of annals that is not the store's own begins with: earlier versions left off `draft-`.
@@ -73,6 +75,32 @@ impl Scratch {
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
+}
+
+/// Makes a file durable and gives it its name, durably as well. `AlreadyExists` if something has that name: it stays.
+pub(crate) fn place_new(made: &Path, target: &Path) -> io::Result<()> {
+    File::open(made)?.sync_all()?;
+    link(made, target)?;
+    platform::sync_directory(parent_of(target))
+}
+
+/// Gives a file a name, unless something has it.
+pub(crate) fn link(made: &Path, target: &Path) -> io::Result<()> {
+    match std::fs::hard_link(made, target) {
+        // Some file systems have no links; there somebody else could come in between.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            if target.symlink_metadata().is_ok() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            std::fs::rename(made, target)
+        }
+        linked => linked,
+    }
+}
+
+/// The directory that a file is in.
+pub(crate) fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// What became of the attempt to lock a directory that was just made.

@@ -1,20 +1,14 @@
-//! SQLite files that belong to others: opened so that nothing of them changes, nobody waits, and a hostile one does no
-//! harm.
+//! The one door to SQLite: every connection is opened here, with the settings of its kind.
 //!
-//! A plain read-only open of a database in WAL mode makes files beside it (`-wal`, `-shm`), and may make the index of the
-//! log (`-shm`) anew. Where the log is missing or empty, nobody has anything unsaved, and the main file is read as it is,
-//! without locks; whether it stayed as it was is looked up after every page of rows. Where there is a log, its index is
-//! read and not written to; where there is no index, it is built in memory.
+//! Neither our files nor those of others are trusted: no views, triggers or attached files, and limits on what a statement
+//! may take. `clippy.toml` closes the other ways to open a file.
 //!
-//! The database file is never opened by other means than SQLite's: closing any descriptor of it would drop the locks
-//! that SQLite holds in this process.
+//! A database file is never opened by other means than SQLite's: closing any descriptor of it would drop the locks that
+//! SQLite holds in this process.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
@@ -22,23 +16,35 @@ use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags};
 
 use crate::platform;
 
+mod others;
+mod pool;
 pub(crate) mod salvage;
 
-/// How long a reader or writer waits for a lock. OpenCode itself gives up after 5 seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) use others::{Connections, Tolerance};
+pub(crate) use pool::{Pool, lock};
 
-/// The length of the header of a log.
-const LOG_HEADER: u64 = 32;
+/// How long a reader or writer of somebody else's file waits for a lock. OpenCode itself gives up after 5 seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait for a lock on a file of ours that somebody without our manners holds, the SQLite shell for instance.
+pub(crate) const OUR_PATIENCE: Duration = Duration::from_secs(60);
 
 /// SQLite's way to files that takes no locks.
 const WITHOUT_LOCKS: &str = if cfg!(windows) { "win32-none" } else { "unix-none" };
 
-/// A connection that reads, and what it relies on.
-#[derive(Debug)]
-struct Reader {
-    connection: Connection,
-    /// What the files were when it was opened, if it reads them without locks.
-    relies_on: Option<Stamp>,
+/// How a file that belongs to others is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Theirs {
+    /// To read the main file as it is. No file beside it is looked at, and no lock is taken.
+    Unchanging,
+    /// To read the main file and its log.
+    Logged(LogIndex),
+    /// To read the main file and its log without locks, with an index of the log in memory.
+    WithoutLocks,
+    /// To write. Closing the connection neither copies the log into the main file nor removes it: an OpenCode that has lost
+    /// its locks would go on writing to a removed log.
+    Written,
+    /// To make a database of an empty file, and to write.
+    New,
 }
 
 /// What a reader does to the index of the log (`-shm`).
@@ -51,244 +57,62 @@ enum LogIndex {
     Shared,
 }
 
-/// The connections of this process to one file.
-#[derive(Debug)]
-pub(crate) struct Connections {
-    path: PathBuf,
-    tolerance: Tolerance,
-    /// Readers that nobody uses at the moment.
-    idle: Mutex<Vec<Reader>>,
-    writer: Mutex<Option<Connection>>,
-    is_written: AtomicBool,
-    /// Readers go through it side by side, the opening of the writer alone: closing a reader that takes no locks would
-    /// drop the writer's.
-    gate: RwLock<()>,
-}
-
-/// So often is a page read again because the files were changed meanwhile.
-const MAX_TRIES: usize = 20;
-
-impl Connections {
-    /// The connections to a file, shared by all who have it open.
-    pub(crate) fn to(path: &Path, tolerance: Tolerance) -> Arc<Connections> {
-        static ALL: Mutex<BTreeMap<PathBuf, Weak<Connections>>> = Mutex::new(BTreeMap::new());
-        let mut all = lock(&ALL);
-        all.retain(|_, connections| connections.strong_count() > 0);
-        let known = all.get(path).and_then(Weak::upgrade).filter(|known| known.tolerance == tolerance);
-        known.unwrap_or_else(|| {
-            let connections = Arc::new(Connections {
-                path: path.to_owned(),
-                tolerance,
-                idle: Mutex::default(),
-                writer: Mutex::default(),
-                is_written: AtomicBool::new(false),
-                gate: RwLock::default(),
-            });
-            all.insert(path.to_owned(), Arc::downgrade(&connections));
-            connections
-        })
-    }
-
-    /// Reads something in one short transaction. Where files are read without locks and change meanwhile, it is read
-    /// again.
-    pub(crate) fn read<T>(
-        &self,
-        mut work: impl FnMut(&Connection) -> rusqlite::Result<T>,
-    ) -> rusqlite::Result<T> {
-        let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
-        let mut tries = 0;
-        loop {
-            let idle = lock(&self.idle).pop();
-            let reader = match idle {
-                Some(reader) => reader,
-                None => Reader::open(&self.path, self.tolerance, self.index())?,
-            };
-            let transaction = reader.connection.unchecked_transaction();
-            let result = transaction.and_then(|transaction| {
-                let result = work(&transaction)?;
-                transaction.finish()?;
-                Ok(result)
-            });
-            tries += 1;
-            // An index that was out of use when the reader came and is in use now has to be looked at anew.
-            let is_stale = result.as_ref().is_err_and(is_about_index);
-            let is_sound = !is_stale && reader.is_sound(&self.path);
-            if is_sound {
-                lock(&self.idle).push(reader);
-                return result;
-            }
-            // The others are no better.
-            lock(&self.idle).clear();
-            if tries == MAX_TRIES {
-                return result;
-            }
-        }
-    }
-
-    /// A process that has the database open and has lost its locks on it, as OpenCode does when it opens and closes the
-    /// file by other means than SQLite's. To SQLite it is gone: the next writer would cut the index of the log off under
-    /// its hands, which kills it, and what it writes would be lost. Looked for until the first write; then our own locks
-    /// are all that can be seen.
-    pub(crate) fn endangered(&self) -> Option<u32> {
-        // Whoever uses the index holds a lock on this byte of it.
-        const ANY_USER: u64 = 128;
-        if self.index() == LogIndex::Shared {
-            return None;
-        }
-        platform::writer_without_lock(&beside(&self.path, "-shm"), ANY_USER)
-    }
-
-    fn index(&self) -> LogIndex {
-        if self.is_written.load(Ordering::SeqCst) { LogIndex::Shared } else { LogIndex::Untouched }
-    }
-
-    /// Does something with the one connection that writes, inside a transaction it begins.
-    pub(crate) fn write<T, E>(
-        &self,
-        begin: impl Fn(rusqlite::Error) -> E,
-        work: impl FnOnce(&Connection) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let mut writer = lock(&self.writer);
-        let connection = match writer.take() {
-            Some(connection) if !has_moved(&connection) => {
-                connection.execute_batch("BEGIN IMMEDIATE").map_err(begin)?;
-                connection
-            }
-            _ => self.begin_first().map_err(begin)?,
-        };
-        let result = work(&connection);
-        *writer = Some(connection);
-        result
-    }
-
-    /// Opens the connection that writes, while no reader is open: some keep the index of the log from being written to.
-    fn begin_first(&self) -> rusqlite::Result<Connection> {
-        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
-        lock(&self.idle).clear();
-        self.is_written.store(true, Ordering::SeqCst);
-        let connection = open_writer(&self.path)?;
-        connection.execute_batch("BEGIN IMMEDIATE")?;
-        Ok(connection)
-    }
-}
-
-/// What a mutex holds is whole even if a thread died with it: connections are taken out, used and put back.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The state of a database's files, as far as their directory tells.
+/// How a file of ours is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    main: Option<(u64, SystemTime)>,
-    log: Option<(u64, SystemTime)>,
+pub(crate) enum Ours {
+    /// To read.
+    Read,
+    /// To write durably.
+    Written,
+    /// To fill a file that has no name yet: nobody will miss it, whatever happens before it is synced as a whole.
+    Draft,
+    /// To hold a lock.
+    Held,
 }
 
-impl Stamp {
-    fn of(path: &Path) -> Stamp {
-        let stamp = |path: &Path| {
-            let metadata = std::fs::metadata(path).ok()?;
-            Some((metadata.len(), metadata.modified().ok()?))
-        };
-        // A log that is empty, or has no more than its header, is as good as none.
-        Stamp { main: stamp(path), log: stamp(&log_of(path)).filter(|(length, _)| *length > LOG_HEADER) }
+/// Opens a database that belongs to others.
+fn open_theirs(path: &Path, way: Theirs) -> rusqlite::Result<Connection> {
+    let (read, write) = (OpenFlags::SQLITE_OPEN_READ_ONLY, OpenFlags::SQLITE_OPEN_READ_WRITE);
+    let without_locks = format!("mode=ro&vfs={WITHOUT_LOCKS}");
+    let (parameters, flags) = match way {
+        Theirs::Unchanging => ("mode=ro&immutable=1", read),
+        Theirs::Logged(LogIndex::Shared) => ("mode=ro", read),
+        Theirs::Logged(LogIndex::Untouched) => ("mode=ro&readonly_shm=1", read),
+        Theirs::WithoutLocks => (without_locks.as_str(), read),
+        Theirs::Written => ("mode=rw", write),
+        Theirs::New => ("mode=rwc", write | OpenFlags::SQLITE_OPEN_CREATE),
+    };
+    let connection = connect(Path::new(&uri(path, parameters)), flags | OpenFlags::SQLITE_OPEN_URI)?;
+    connection.busy_timeout(PATIENCE)?;
+    // A connection that takes itself for the last one would copy the log into the main file and remove it, and one that
+    // takes no locks always does.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    for (limit, most) in [
+        (Limit::SQLITE_LIMIT_LENGTH, 256 << 20),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20),
+        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 100),
+        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 10),
+        (Limit::SQLITE_LIMIT_VDBE_OP, 25_000),
+        (Limit::SQLITE_LIMIT_FUNCTION_ARG, 16),
+        (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 10),
+    ] {
+        connection.set_limit(limit, most)?;
     }
-}
-
-/// How much a reader puts up with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tolerance {
-    /// Nothing: a file that is not as it should be is an error.
-    None,
-    /// A file that was cut off, or whose list of tables is partly damaged. SQLite allows that only where the list could be
-    /// written to; that it cannot be here is the connection's being read-only.
-    Damage,
-}
-
-impl Reader {
-    fn open(path: &Path, tolerance: Tolerance, index: LogIndex) -> rusqlite::Result<Reader> {
-        let reader = Reader::connected(path, index)?;
-        if tolerance == Tolerance::Damage {
-            reader.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;
-            reader.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, true)?;
-        }
-        Ok(reader)
-    }
-
-    fn connected(path: &Path, index: LogIndex) -> rusqlite::Result<Reader> {
-        let stamp = Stamp::of(path);
-        // A rollback journal is of no other use than to undo what the main file holds.
-        if stamp.log.is_none() && !beside(path, "-journal").exists() {
-            let connection = connect(path, "mode=ro&immutable=1", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-            return Ok(Reader { connection, relies_on: Some(stamp) });
-        }
-        expect_files(path)?;
-        let parameters = match index {
-            LogIndex::Shared => "mode=ro",
-            LogIndex::Untouched => "mode=ro&readonly_shm=1",
-        };
-        let connection = connect(path, parameters, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        match connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) {
-            // It is built in memory instead.
-            Err(error) if index == LogIndex::Untouched && is_about_index(&error) => {
-                let parameters = format!("mode=ro&vfs={WITHOUT_LOCKS}");
-                let connection = connect(path, &parameters, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-                connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-                Ok(Reader { connection, relies_on: Some(stamp) })
-            }
-            _ => Ok(Reader { connection, relies_on: None }),
+    connection.set_prepared_statement_cache_capacity(32);
+    match way {
+        Theirs::Unchanging | Theirs::Logged(_) => {}
+        Theirs::WithoutLocks => connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?,
+        Theirs::Written => set_up_writer(&connection)?,
+        Theirs::New => {
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+            set_up_writer(&connection)?;
         }
     }
-
-    /// Whether what was read since it was opened is what one moment's files held, and those are the files at the path.
-    fn is_sound(&self, path: &Path) -> bool {
-        match self.relies_on {
-            Some(stamp) => stamp == Stamp::of(path),
-            None => !has_moved(&self.connection),
-        }
-    }
-}
-
-/// Whether the index of a log could not be used without writing to it: it is missing or out of use.
-fn is_about_index(error: &rusqlite::Error) -> bool {
-    let codes = [ErrorCode::CannotOpen, ErrorCode::ReadOnly, ErrorCode::FileLockingProtocolFailed];
-    code(error).is_some_and(|code| codes.contains(&code))
-}
-
-/// Whether the file that a connection has open is no longer the one at its path.
-pub(crate) fn has_moved(connection: &Connection) -> bool {
-    let mut moved = 0;
-    connection.file_control(None::<&str>, FileControl::HasMoved(&mut moved)).is_err() || moved != 0
-}
-
-/// Opens a database for writing. Closing the connection neither copies the log into the main file nor removes it: an
-/// OpenCode that has lost its locks would go on writing to a removed log.
-fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
-    expect_files(path)?;
-    let connection = connect(path, "mode=rw", OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    prepare_writer(&connection)?;
     Ok(connection)
 }
 
-/// Makes a database in WAL mode. The file must not exist.
-///
-/// Nobody but its owner can read it, from the first byte on: SQLite would make it readable for all, as far as the umask allows.
-pub(crate) fn create(path: &Path) -> rusqlite::Result<Connection> {
-    platform::create_private_file(path).map_err(|error| {
-        let code = match error.kind() {
-            std::io::ErrorKind::StorageFull => rusqlite::ffi::SQLITE_FULL,
-            _ => rusqlite::ffi::SQLITE_CANTOPEN,
-        };
-        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some(error.to_string()))
-    })?;
-    let connection =
-        connect(path, "mode=rwc", OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
-    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-    prepare_writer(&connection)?;
-    Ok(connection)
-}
-
-fn prepare_writer(connection: &Connection) -> rusqlite::Result<()> {
+/// Settings of a connection that writes to a file of others.
+fn set_up_writer(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "cache_size", -64_000)?;
@@ -300,41 +124,68 @@ fn prepare_writer(connection: &Connection) -> rusqlite::Result<()> {
     connection.file_control(None::<&str>, FileControl::PersistWal(&mut 1))
 }
 
-fn connect(path: &Path, parameters: &str, flags: OpenFlags) -> rusqlite::Result<Connection> {
-    let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(uri(path, parameters), flags)?;
-    connection.busy_timeout(PATIENCE)?;
+/// Opens a database of ours, which must exist.
+pub(crate) fn open_ours(path: &Path, way: Ours) -> rusqlite::Result<Connection> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.busy_timeout(OUR_PATIENCE)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    match way {
+        Ours::Read => connection.pragma_update(None, "query_only", true)?,
+        Ours::Written => {
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.pragma_update(None, "foreign_keys", true)?;
+            connection.pragma_update(None, "cache_size", -32_000)?;
+            // What is deleted is overwritten: a forgotten session leaves nothing in free pages.
+            connection.pragma_update(None, "secure_delete", true)?;
+        }
+        Ours::Draft => {
+            connection.pragma_update(None, "synchronous", "OFF")?;
+            connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
+        }
+        Ours::Held => {}
+    }
+    Ok(connection)
+}
+
+/// Opens a database that is nowhere on a disk.
+pub(crate) fn open_in_memory() -> rusqlite::Result<Connection> {
+    connect(Path::new(":memory:"), OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)
+}
+
+/// Opens a file, or a URI, with the settings that all connections have.
+fn connect(name: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    let connection = Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     for (setting, on) in [
         (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
-        // OpenCode has neither views nor triggers; a file that has them wants something else to run.
+        // Neither OpenCode nor we have views or triggers; a file that has them wants something else to run.
         (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
-        // A connection that takes itself for the last one would copy the log into the main file and remove it, and one
-        // that takes no locks always does.
-        (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
         // Or statements would be compiled anew whenever other values are bound to them.
         (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
     ] {
         connection.set_db_config(setting, on)?;
     }
-    for (limit, most) in [
-        (Limit::SQLITE_LIMIT_LENGTH, 256 << 20),
-        (Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20),
-        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 100),
-        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 10),
-        (Limit::SQLITE_LIMIT_VDBE_OP, 25_000),
-        (Limit::SQLITE_LIMIT_FUNCTION_ARG, 16),
-        (Limit::SQLITE_LIMIT_ATTACHED, 0),
-        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
-        (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 10),
-    ] {
-        connection.set_limit(limit, most)?;
-    }
+    connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "mmap_size", 0)?;
-    connection.set_prepared_statement_cache_capacity(32);
     Ok(connection)
+}
+
+/// Makes a database in WAL mode, as OpenCode would. The file must not exist.
+///
+/// Nobody but its owner can read it, from the first byte on: SQLite would make it readable for all, as far as the umask allows.
+pub(crate) fn create(path: &Path) -> rusqlite::Result<Connection> {
+    platform::create_private_file(path).map_err(|error| {
+        let code = match error.kind() {
+            std::io::ErrorKind::StorageFull => rusqlite::ffi::SQLITE_FULL,
+            _ => rusqlite::ffi::SQLITE_CANTOPEN,
+        };
+        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some(error.to_string()))
+    })?;
+    open_theirs(path, Theirs::New)
 }
 
 /// Refuses a database beside which a pipe or such has the name of one of its files: SQLite would wait for it.
@@ -346,6 +197,12 @@ pub(crate) fn expect_files(path: &Path) -> rusqlite::Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Whether the file that a connection has open is no longer the one at its path.
+pub(crate) fn has_moved(connection: &Connection) -> bool {
+    let mut moved = 0;
+    connection.file_control(None::<&str>, FileControl::HasMoved(&mut moved)).is_err() || moved != 0
 }
 
 /// The path of the write-ahead log of a database.

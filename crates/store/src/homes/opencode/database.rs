@@ -141,8 +141,7 @@ impl OpencodeDatabase {
 
     /// Opens a database, and makes an empty one if there is none.
     pub fn open_or_create(path: &Path, generation: Generation) -> Result<OpencodeDatabase, OpenDbError> {
-        let directory =
-            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory = scratch::parent_of(path);
         scratch::sweep(directory);
         match OpencodeDatabase::open(path) {
             Err(OpenDbError::NotFound { .. }) => {}
@@ -166,15 +165,10 @@ impl OpencodeDatabase {
             true => OpenDbError::NoRoom { path: shown.clone() },
             false => OpenDbError::Refused { path: shown.clone(), what: error.to_string() },
         })?;
-        let placed = std::fs::File::open(&made).and_then(|file| file.sync_all());
-        // A link instead of a rename: if someone else has made the file meanwhile, theirs stays.
-        let placed = placed.and_then(|()| match std::fs::hard_link(&made, path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            // Some file systems have no links.
-            Err(_) => std::fs::rename(&made, path),
-            Ok(()) => Ok(()),
-        });
-        placed.and_then(|()| crate::platform::sync_directory(directory)).map_err(&refused)?;
+        match scratch::place_new(&made, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            placed => placed.map_err(&refused)?,
+        }
         OpencodeDatabase::open(path)
     }
 

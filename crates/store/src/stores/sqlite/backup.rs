@@ -4,14 +4,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension};
 
-use super::file::{self, connect};
+use super::file;
 use super::scan::{EXAMINED, Examined, Table, examine};
 use super::{SCHEMA, SqliteStore, shape};
 use crate::platform;
-use crate::scratch::Scratch;
-use crate::sqlite::{self, Connections, Tolerance};
+use crate::scratch::{self, Scratch, parent_of};
+use crate::sqlite::{self, Connections, Ours, Tolerance};
 
 /// So many pages are copied between two calls of `progress`.
 const PAGES: i32 = 256;
@@ -204,7 +204,7 @@ impl Flaw {
 
 impl Draft {
     pub(super) fn beside(target: &Path) -> Result<Draft, BackupError> {
-        let parent = parent_of(target);
+        let parent = parent_of(target).to_owned();
         let refused = |error: io::Error| BackupError::io(&parent, error);
         let directory = Scratch::new_in(&parent).map_err(refused)?;
         let draft = Draft { directory, parent: parent.clone() };
@@ -228,10 +228,7 @@ impl Draft {
     /// Copies all pages of a database, as the transaction sees them that its connection is in. May be called again, should
     /// that transaction have to be repeated.
     pub(super) fn copy(&self, from: &Connection, progress: &dyn Fn(usize, usize)) -> rusqlite::Result<()> {
-        let mut to = connect(&self.path(), OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        // Nobody misses a copy that was not finished.
-        to.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
-        to.pragma_update(None, "synchronous", "OFF")?;
+        let mut to = sqlite::open_ours(&self.path(), Ours::Draft)?;
         // From the first read on the transaction sees one moment, so nothing that is written meanwhile makes the copy
         // start over.
         from.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
@@ -279,8 +276,7 @@ impl Draft {
 
     /// Gives the copy its name, which nothing must have.
     pub(super) fn place_new(self, target: &Path) -> Result<(), BackupError> {
-        let placed = self.sync().and_then(|()| self.link(target)).and_then(|()| self.sync_parent());
-        placed.map_err(|error| match error.kind() {
+        scratch::place_new(&self.path(), target).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => BackupError::Exists { path: target.display().to_string() },
             _ => BackupError::io(target, error),
         })
@@ -288,16 +284,7 @@ impl Draft {
 
     /// Gives the copy a name, unless something has it.
     pub(super) fn link(&self, target: &Path) -> io::Result<()> {
-        match std::fs::hard_link(self.path(), target) {
-            // Some file systems have no links; there somebody else could come in between.
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                if target.symlink_metadata().is_ok() {
-                    return Err(io::ErrorKind::AlreadyExists.into());
-                }
-                std::fs::rename(self.path(), target)
-            }
-            linked => linked,
-        }
+        scratch::link(&self.path(), target)
     }
 
     pub(super) fn sync_parent(&self) -> io::Result<()> {
@@ -365,10 +352,4 @@ fn verify(connection: &Connection) -> rusqlite::Result<Result<(usize, usize), Fl
     }
     let n_revisions = connection.query_row("SELECT count(*) FROM revision", [], |row| row.get(0))?;
     Ok(Ok((n_documents, n_revisions)))
-}
-
-/// The directory that a file is in.
-pub(super) fn parent_of(path: &Path) -> PathBuf {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    parent.unwrap_or(Path::new(".")).to_owned()
 }

@@ -8,25 +8,18 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use rusqlite::config::DbConfig;
-use rusqlite::limits::Limit;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 use super::OpenStoreError;
 use crate::platform;
 use crate::scratch::{self, Scratch};
-use crate::sqlite::{self, Connections, Tolerance};
+use crate::sqlite::{self, Connections, Ours, Pool, Tolerance, lock};
 
 /// Older versions can lose what was committed when a log starts over (https://sqlite.org/wal.html#walresetbug).
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// How long to wait for a lock that somebody without our manners holds, the SQLite shell for instance.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// So often is something read again because another file was put in the store's place meanwhile.
-const MAX_TRIES: usize = 20;
 /// How long a log that is to be emptied is waited for. Nobody can write meanwhile.
 const SHORT_PATIENCE: Duration = Duration::from_millis(250);
 
@@ -43,7 +36,7 @@ pub(super) struct StoreFile {
 #[derive(Debug)]
 enum Access {
     /// Ours to write.
-    Full { idle: Mutex<Vec<Connection>>, writer: Mutex<Writer> },
+    Full { readers: Pool<Connection>, writer: Mutex<Writer> },
     /// On a disk that cannot be written to, or another user's.
     ReadOnly(Arc<Connections>),
     /// Cut short, or otherwise in a state in which SQLite does not write to it.
@@ -76,7 +69,7 @@ impl StoreFile {
         sqlite::expect_files(&path).map_err(|error| OpenStoreError::sqlite(&path, &error))?;
         let access = match lock_file(&path) {
             Ok(queue) if is_writable(&path) => Access::Full {
-                idle: Mutex::default(),
+                readers: Pool::default(),
                 writer: Mutex::new(Writer { connection: None, queue }),
             },
             Ok(_) => Access::ReadOnly(Connections::to(&path, Tolerance::None)),
@@ -102,8 +95,7 @@ impl StoreFile {
         fill: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<(), OpenStoreError> {
         let refused = |error: io::Error| OpenStoreError::io(path, &error);
-        let directory =
-            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory = scratch::parent_of(path);
         platform::create_private_directory(directory).map_err(refused)?;
         refuse_network(directory)?;
         // Made under another name and moved when complete, so that whoever finds a store finds all its tables. Errors do
@@ -112,10 +104,7 @@ impl StoreFile {
         let draft = Scratch::new_in(directory).map_err(unnamed)?;
         let made = draft.path().join("annals.db");
         platform::create_private_file(&made).map_err(refused)?;
-        let filled = connect(&made, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|connection| {
-            // Whatever happens before it has its name, nobody will miss it: it is synced once, when it is complete.
-            connection.pragma_update(None, "synchronous", "OFF")?;
-            connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
+        let filled = sqlite::open_ours(&made, Ours::Draft).and_then(|connection| {
             // Only an empty file can be told how it is to be laid out: so that what is pruned can be given back.
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
             connection.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -123,14 +112,10 @@ impl StoreFile {
             connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
         });
         filled.map_err(|error| OpenStoreError::sqlite(path, &error))?;
-        let placed = File::open(&made).and_then(|file| file.sync_all());
-        let placed = placed.and_then(|()| match std::fs::hard_link(&made, path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            // Some file systems have no links.
-            Err(_) => std::fs::rename(&made, path),
-            Ok(()) => Ok(()),
-        });
-        placed.and_then(|()| platform::sync_directory(directory)).map_err(refused)?;
+        match scratch::place_new(&made, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            placed => placed.map_err(refused)?,
+        }
         // What may be noted there is of another one that is gone.
         lock_file(path).and_then(|queue| queue.set_len(0)).map_err(refused)
     }
@@ -159,40 +144,18 @@ impl StoreFile {
     /// Reads something in one transaction, seeing one state of everything.
     pub(super) fn read<T>(
         &self,
-        mut work: impl FnMut(&Connection) -> rusqlite::Result<T>,
+        work: impl FnMut(&Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
-        let idle = match &self.access {
-            Access::ReadOnly(connections) | Access::Damaged(connections) => return connections.read(work),
-            Access::Full { idle, .. } => idle,
-        };
-        let mut tries = 0;
-        loop {
-            let connection = lock(idle).pop();
-            let connection = match connection {
-                Some(connection) => connection,
-                None => {
-                    let connection = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-                    connection.pragma_update(None, "query_only", true)?;
-                    connection
-                }
-            };
-            let transaction = connection.unchecked_transaction();
-            let result = transaction.and_then(|transaction| {
-                let result = work(&transaction)?;
-                transaction.finish()?;
-                Ok(result)
-            });
-            tries += 1;
-            let has_moved = sqlite::has_moved(&connection);
-            if !has_moved {
-                lock(idle).push(connection);
+        match &self.access {
+            Access::ReadOnly(connections) | Access::Damaged(connections) => connections.read(work),
+            Access::Full { readers, .. } => {
+                let open = || sqlite::open_ours(&self.path, Ours::Read);
+                // If a backup was restored, what was read may be of the file that was there before, with the log of the
+                // new one.
+                let is_sound =
+                    |connection: &Connection, _: &rusqlite::Result<T>| !sqlite::has_moved(connection);
+                readers.read(open, is_sound, work)
             }
-            if !has_moved || tries == MAX_TRIES {
-                return result;
-            }
-            // A backup was restored: what was read may be of the file that was there before, with the log of the new
-            // one. The other connections are no better.
-            lock(idle).clear();
         }
     }
 
@@ -209,13 +172,13 @@ impl StoreFile {
     /// Copies the log into the main file and empties it, so that nothing of what was deleted is left there. False if
     /// somebody still reads from it.
     pub(super) fn empty_log(&self) -> Result<bool, BeginError> {
-        if let Access::Full { idle, .. } = &self.access {
-            lock(idle).clear();
+        if let Access::Full { readers, .. } = &self.access {
+            readers.clear();
         }
         let emptied = self.exclusively(|connection| {
             connection.busy_timeout(SHORT_PATIENCE)?;
             let emptied = empty_log(connection);
-            connection.busy_timeout(PATIENCE)?;
+            connection.busy_timeout(sqlite::OUR_PATIENCE)?;
             emptied
         })?;
         emptied.map_err(BeginError::Sqlite)
@@ -249,13 +212,7 @@ impl Writer {
         if self.connection.as_ref().is_none_or(sqlite::has_moved) {
             // Once in the life of a process, and not by those that only read.
             scratch::sweep_beside(path);
-            let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-            connection.pragma_update(None, "synchronous", "FULL")?;
-            connection.pragma_update(None, "foreign_keys", true)?;
-            connection.pragma_update(None, "cache_size", -32_000)?;
-            // What is deleted is overwritten: a forgotten session leaves nothing in free pages.
-            connection.pragma_update(None, "secure_delete", true)?;
-            self.connection = Some(connection);
+            self.connection = Some(sqlite::open_ours(path, Ours::Written)?);
         }
         Ok(self.connection.as_ref().expect("it was just opened"))
     }
@@ -304,11 +261,6 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// What a mutex holds is whole even if a thread died with it: connections are taken out, used and put back.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Copies the log into the main file and empties it. False if somebody still reads from it.
 pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
     let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
@@ -335,24 +287,4 @@ pub(super) fn refuse_network(path: &Path) -> Result<(), OpenStoreError> {
         Some(kind) => Err(OpenStoreError::Network { path: path.display().to_string(), kind }),
         None => Ok(()),
     }
-}
-
-pub(super) fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(PATIENCE)?;
-    for (setting, on) in [
-        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
-        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
-        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
-        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
-        (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
-    ] {
-        connection.set_db_config(setting, on)?;
-    }
-    connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
-    connection.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
-    connection.pragma_update(None, "cell_size_check", true)?;
-    connection.pragma_update(None, "mmap_size", 0)?;
-    connection.set_prepared_statement_cache_capacity(64);
-    Ok(connection)
 }

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use annals_core::id::Millis;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
-use super::backup::{BackupError, Draft, identify, parent_of};
-use super::file::{connect, empty_log, lock_file};
+use super::backup::{BackupError, Draft, identify};
+use super::file::{empty_log, lock_file};
 use crate::platform;
-use crate::sqlite::{self, Connections, Tolerance};
+use crate::scratch::parent_of;
+use crate::sqlite::{self, Connections, Ours, Tolerance};
 
 /// How long readers are waited for before the log is kept as it is.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -37,13 +38,13 @@ pub fn restore_backup(backup: &Path, store: &Path, now: Millis) -> Result<Restor
         return Err(BackupError::NotAStore { path: backup.display().to_string() });
     }
     let parent = parent_of(store);
-    platform::create_private_directory(&parent).map_err(|error| BackupError::io(&parent, error))?;
+    platform::create_private_directory(parent).map_err(|error| BackupError::io(parent, error))?;
     // The log lies beside the file itself, not beside a link to it.
     let store = store.canonicalize().unwrap_or_else(|_| store.to_owned());
     if backup == store {
         return Err(BackupError::Same { path: backup.display().to_string() });
     }
-    if let Some(kind) = platform::network_file_system(&parent) {
+    if let Some(kind) = platform::network_file_system(parent) {
         return Err(BackupError::Network { path: store.display().to_string(), kind });
     }
     let draft = Draft::beside(&store)?;
@@ -123,7 +124,7 @@ fn put_aside(draft: &Draft, store: &Path, kept: &Path) -> io::Result<()> {
 /// A connection that keeps everybody from writing to a store whose log is empty. None where that cannot be had: the store
 /// is damaged, or somebody reads from the log all the time.
 fn quiet(store: &Path) -> Option<Connection> {
-    let connection = connect(store, OpenFlags::SQLITE_OPEN_READ_WRITE).ok()?;
+    let connection = sqlite::open_ours(store, Ours::Held).ok()?;
     connection.busy_timeout(PATIENCE).ok()?;
     if !empty_log(&connection).ok()? {
         return None;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use rusqlite::Connection;
 
 use super::{SCHEMA, SCHEMA_SQL, UPGRADES};
+use crate::sqlite;
 
 /// What is in a database: tables, indexes and columns, each in a few words.
 type Shape = BTreeSet<String>;
@@ -34,7 +35,7 @@ pub(super) fn flaw(connection: &Connection) -> rusqlite::Result<Option<String>> 
 
 /// The shape of an empty store of a version.
 fn shape_of_version(version: i64) -> rusqlite::Result<Shape> {
-    let connection = Connection::open_in_memory()?;
+    let connection = sqlite::open_in_memory()?;
     connection.execute_batch(SCHEMA_SQL)?;
     for step in UPGRADES.iter().take(usize::try_from(version - 1).unwrap_or(0)) {
         connection.execute_batch(step)?;

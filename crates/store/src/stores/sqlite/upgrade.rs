@@ -326,7 +326,7 @@ mod tests {
         let opened = SqliteStore::open(&path).unwrap();
         opened.commit(turn).unwrap();
         drop(opened);
-        let connection = rusqlite::Connection::open(&path).unwrap();
+        let connection = crate::sqlite::open_ours(&path, crate::sqlite::Ours::Written).unwrap();
         connection.execute_batch("UPDATE message SET state = 1; UPDATE session SET state = 1").unwrap();
         super::rederive_states(&connection).unwrap();
         drop(connection);
