@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
 
 use annals::model::Document;
-use annals::model::json::{JsWriter, Style as JsonStyle, ToJs};
+use annals::model::json::{JsWriter, Style as JsonStyle};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
@@ -226,86 +226,23 @@ fn start_pager() -> Option<Child> {
 /// A value as `JSON.stringify(value, null, 2)` writes it at some depth of a document.
 fn pretty(value: &impl Serialize, depth: usize) -> io::Result<Vec<u8>> {
     let mut text = Vec::with_capacity(1024);
-    value.serialize(&mut Serializer::with_formatter(&mut text, JsFormatter { depth, is_empty: true }))?;
-    Ok(text)
+    value.serialize(&mut Serializer::with_formatter(&mut text, JsTokens))?;
+    let document = Document::parse(text).map_err(io::Error::other)?;
+    let mut writer = JsWriter::verbatim(JsonStyle::Pretty, depth);
+    writer.node(document.root());
+    Ok(writer.finish())
 }
 
-/// The form of JavaScript, also where a value has parts that are JSON already.
-struct JsFormatter {
-    depth: usize,
-    /// Whether nothing was written yet of what was begun last.
-    is_empty: bool,
-}
+/// Writes numbers, and values that are JSON already, as JavaScript does.
+struct JsTokens;
 
-impl JsFormatter {
-    fn begin(&mut self, bracket: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
-        self.depth += 1;
-        self.is_empty = true;
-        out.write_all(bracket)
-    }
-
-    fn end(&mut self, bracket: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
-        self.depth -= 1;
-        if !self.is_empty {
-            self.new_line(out)?;
-        }
-        self.is_empty = false;
-        out.write_all(bracket)
-    }
-
-    fn begin_item(&mut self, is_first: bool, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
-        if !is_first {
-            out.write_all(b",")?;
-        }
-        self.is_empty = false;
-        self.new_line(out)
-    }
-
-    fn new_line(&self, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
-        out.write_all(b"\n")?;
-        (0..self.depth).try_for_each(|_| out.write_all(b"  "))
-    }
-}
-
-impl Formatter for JsFormatter {
+impl Formatter for JsTokens {
     fn write_f64<W: ?Sized + Write>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
-        let mut number = JsWriter::new(JsonStyle::Compact, 0);
-        number.number(value);
-        out.write_all(&number.finish())
-    }
-
-    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.begin(b"[", out)
-    }
-
-    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.end(b"]", out)
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.begin_item(first, out)
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.begin(b"{", out)
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.end(b"}", out)
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.begin_item(first, out)
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        out.write_all(b": ")
+        out.write_all(&JsWriter::document(JsonStyle::Compact, &value))
     }
 
     fn write_raw_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
         let document = Document::parse(fragment.as_bytes().to_vec()).map_err(io::Error::other)?;
-        let mut writer = JsWriter::new(JsonStyle::Pretty, self.depth);
-        document.write_js(&mut writer);
-        out.write_all(&writer.finish())
+        out.write_all(&JsWriter::document(JsonStyle::Compact, &document.root()))
     }
 }

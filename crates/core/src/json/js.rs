@@ -1,4 +1,5 @@
-//! Writing JSON as `JSON.stringify` does: number and string forms, indentation, order of keys.
+//! Writing JSON as `JSON.stringify` does: indentation, and unless tokens are to stay as they are, number and string forms
+//! and the order of keys.
 
 use std::collections::HashMap;
 
@@ -37,21 +38,29 @@ pub struct JsWriter {
     depth: usize,
     /// Of each open container, whether it already has a member.
     filled: Vec<bool>,
-    order: KeyOrder,
+    form: Form,
 }
 
-/// In which order [`JsWriter::node`] gives the members of an object.
+/// What [`JsWriter::node`] makes of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum KeyOrder {
+enum Form {
+    /// What `JSON.stringify(JSON.parse(…))` makes of it.
     JavaScript,
-    /// By key, so that two texts of one value become the same text.
-    Sorted,
+    /// One text for all texts of the same value: members are sorted by key.
+    Canonical,
+    /// The same tokens in the same order.
+    Verbatim,
 }
 
 impl JsWriter {
     /// A writer whose text starts at nesting level `depth` of some document.
     pub fn new(style: Style, depth: usize) -> JsWriter {
-        JsWriter { out: Vec::new(), style, depth, filled: Vec::new(), order: KeyOrder::JavaScript }
+        JsWriter { out: Vec::new(), style, depth, filled: Vec::new(), form: Form::JavaScript }
+    }
+
+    /// A writer that only lays out anew what [`JsWriter::node`] is given: every token of it stays as it is.
+    pub fn verbatim(style: Style, depth: usize) -> JsWriter {
+        JsWriter { form: Form::Verbatim, ..JsWriter::new(style, depth) }
     }
 
     /// `value` as a whole document.
@@ -63,8 +72,7 @@ impl JsWriter {
 
     /// One text for all texts of the same value.
     pub(super) fn canonical(node: Node<'_>) -> Vec<u8> {
-        let mut writer = JsWriter::new(Style::Compact, 0);
-        writer.order = KeyOrder::Sorted;
+        let mut writer = JsWriter { form: Form::Canonical, ..JsWriter::new(Style::Compact, 0) };
         writer.node(node);
         writer.finish()
     }
@@ -125,6 +133,18 @@ impl JsWriter {
         self.colon();
     }
 
+    /// Writes a member of another document: see [`JsWriter::node`].
+    pub fn member_node(&mut self, key: Node<'_>, value: Node<'_>) {
+        self.key_node(key);
+        self.node(value);
+    }
+
+    fn key_node(&mut self, key: Node<'_>) {
+        self.separate();
+        self.string_token(key);
+        self.colon();
+    }
+
     /// Starts an item whose value is written next.
     pub fn next_item(&mut self) {
         self.separate();
@@ -161,7 +181,8 @@ impl JsWriter {
     }
 
     /// Writes a value of another document as `JSON.stringify(JSON.parse(…))` would: keys that look like array indices
-    /// first, of duplicates the last at the place of the first, numbers and escapes in their normal form.
+    /// first, of duplicates the last at the place of the first, numbers and escapes in their normal form. A
+    /// [verbatim](JsWriter::verbatim) writer keeps all of these.
     ///
     /// Iterative, because a stored value may nest deeper than any stack.
     pub fn node(&mut self, node: Node<'_>) {
@@ -171,20 +192,22 @@ impl JsWriter {
             match value.kind() {
                 Kind::Object => {
                     self.begin(b'{');
-                    open.push(Rest::of_object(value, self.order));
+                    open.push(Rest::of_object(value, self.form));
                 }
                 Kind::Array => {
                     self.begin(b'[');
                     open.push(Rest::Items(value.items()));
                 }
-                Kind::String => self.text(&value.as_text().unwrap_or(Text::from(""))),
+                Kind::String => self.string_token(value),
                 Kind::Number => self.number_token(value.raw()),
-                Kind::Bool | Kind::Null => self.out.extend_from_slice(value.raw().as_bytes()),
+                Kind::Bool | Kind::Null => self.raw(value.raw()),
             }
             value = loop {
                 let Some(innermost) = open.last_mut() else { return };
                 let (next, closing) = match innermost {
-                    Rest::Members(members) => (members.next().map(|(key, value)| (Some(key), value)), b'}'),
+                    Rest::Members(members) => {
+                        (members.next_nodes().map(|(key, value)| (Some(key), value)), b'}')
+                    }
                     Rest::Ordered(members) => (members.next().map(|(key, value)| (Some(key), value)), b'}'),
                     Rest::Items(items) => (items.next().map(|item| (None, item)), b']'),
                 };
@@ -193,10 +216,9 @@ impl JsWriter {
                     self.end(closing);
                     continue;
                 };
-                self.separate();
-                if let Some(key) = key {
-                    self.text(&key);
-                    self.colon();
+                match key {
+                    Some(key) => self.key_node(key),
+                    None => self.separate(),
                 }
                 break value;
             };
@@ -224,18 +246,24 @@ impl JsWriter {
         self.out.extend_from_slice(if self.style == Style::Pretty { b": " } else { b":" });
     }
 
+    fn string_token(&mut self, string: Node<'_>) {
+        match string.as_text().filter(|_| self.form != Form::Verbatim) {
+            Some(text) => self.text(&text),
+            None => self.raw(string.raw()),
+        }
+    }
+
     fn number_token(&mut self, token: &str) {
         // Up to 15 digits an integer is exact and already in JavaScript's form.
         let plain_integer =
             token.len() <= 15 && token != "-0" && token.bytes().all(|b| b.is_ascii_digit() || b == b'-');
-        if plain_integer {
-            self.out.extend_from_slice(token.as_bytes());
-            return;
+        if plain_integer || self.form == Form::Verbatim {
+            return self.raw(token);
         }
         let number: f64 = token.parse().unwrap_or(f64::NAN);
-        if self.order == KeyOrder::Sorted && !number.is_finite() {
+        if self.form == Form::Canonical && !number.is_finite() {
             // JavaScript would say null here; two values that differ must not become one.
-            self.out.extend_from_slice(token.as_bytes());
+            self.raw(token);
         } else {
             self.number(number);
         }
@@ -245,31 +273,32 @@ impl JsWriter {
 /// What is left to be written of an open container.
 enum Rest<'a> {
     Members(Members<'a>),
-    Ordered(std::vec::IntoIter<(Text<'a>, Node<'a>)>),
+    Ordered(std::vec::IntoIter<(Node<'a>, Node<'a>)>),
     Items(Items<'a>),
 }
 
 impl<'a> Rest<'a> {
-    fn of_object(object: Node<'a>, order: KeyOrder) -> Rest<'a> {
-        if order == KeyOrder::JavaScript && !has_odd_keys(object) {
+    fn of_object(object: Node<'a>, form: Form) -> Rest<'a> {
+        if form == Form::Verbatim || form == Form::JavaScript && !has_odd_keys(object) {
             return Rest::Members(object.members());
         }
         let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
-        let mut members: Vec<(Text<'_>, Node<'_>)> = Vec::new();
-        for (key, value) in object.members() {
-            let place = *places.entry(key.to_wtf8().into_owned()).or_insert(members.len());
-            if place == members.len() {
-                members.push((key, value));
+        let mut ordered: Vec<(Text<'_>, Node<'_>, Node<'_>)> = Vec::new();
+        let mut members = object.members();
+        while let Some((key, value)) = members.next_nodes() {
+            let text = key.as_text().unwrap_or(Text::from(""));
+            let place = *places.entry(text.to_wtf8().into_owned()).or_insert(ordered.len());
+            if place == ordered.len() {
+                ordered.push((text, key, value));
             } else {
-                members[place].1 = value;
+                ordered[place].2 = value;
             }
         }
-        match order {
-            KeyOrder::JavaScript => {
-                members.sort_by_key(|(key, _)| array_index(key).map_or((1, 0), |index| (0, index)));
-            }
-            KeyOrder::Sorted => members.sort_by(|(a, _), (b, _)| a.to_wtf8().cmp(&b.to_wtf8())),
+        match form {
+            Form::Canonical => ordered.sort_by(|(a, ..), (b, ..)| a.to_wtf8().cmp(&b.to_wtf8())),
+            _ => ordered.sort_by_key(|(key, ..)| array_index(key).map_or((1, 0), |index| (0, index))),
         }
+        let members: Vec<_> = ordered.into_iter().map(|(_, key, value)| (key, value)).collect();
         Rest::Ordered(members.into_iter())
     }
 }

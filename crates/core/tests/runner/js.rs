@@ -6,6 +6,26 @@ use proptest::prelude::*;
 
 use super::any_json::any_json;
 
+/// The text in another layout, every token as it is.
+fn laid_out(text: &str, style: Style) -> String {
+    let document = Document::parse(text.as_bytes().to_vec()).unwrap();
+    let mut writer = JsWriter::verbatim(style, 0);
+    writer.node(document.root());
+    String::from_utf8(writer.finish()).unwrap()
+}
+
+/// JSON without the white space between its tokens.
+fn without_space(text: &str) -> String {
+    let (mut is_string, mut is_escaped) = (false, false);
+    let is_kept = |c: &char| {
+        let is_kept = is_string || !c.is_ascii_whitespace();
+        is_string ^= *c == '"' && !is_escaped;
+        is_escaped = is_string && *c == '\\' && !is_escaped;
+        is_kept
+    };
+    text.chars().filter(is_kept).collect()
+}
+
 fn stringify(text: &str, style: Style) -> String {
     let document = Document::parse(text.as_bytes().to_vec()).unwrap();
     String::from_utf8(JsWriter::document(style, &document)).unwrap()
@@ -70,6 +90,17 @@ fn layout_is_two_spaces_and_no_final_newline() {
 }
 
 #[test]
+fn tokens_stay_as_they_are() {
+    let text = r#"{"b": "\u0041 \" \\", "1": [1e400, -0, 1.50, {}, [ ]], "b": null}"#;
+    let compact = r#"{"b":"\u0041 \" \\","1":[1e400,-0,1.50,{},[]],"b":null}"#;
+    assert_eq!(laid_out(text, Style::Compact), compact);
+    assert_eq!(
+        laid_out(text, Style::Pretty),
+        "{\n  \"b\": \"\\u0041 \\\" \\\\\",\n  \"1\": [\n    1e400,\n    -0,\n    1.50,\n    {},\n    []\n  ],\n  \"b\": null\n}"
+    );
+}
+
+#[test]
 fn equal_values_are_recognised_whatever_their_text() {
     let same = |a: &str, b: &str| {
         let (a, b) = (Document::parse(a.into()).unwrap(), Document::parse(b.into()).unwrap());
@@ -93,5 +124,15 @@ proptest! {
         prop_assert_eq!(&written(Style::Compact, &pretty), &compact);
         prop_assert_eq!(&written(Style::Pretty, &compact), &pretty);
         prop_assert!(same_value(compact.root(), pretty.root()));
+    }
+
+    /// Another layout changes nothing but white space, and lines are broken where JavaScript breaks them.
+    #[test]
+    fn another_layout_has_the_same_tokens(text in any_json()) {
+        let compact = laid_out(&text, Style::Compact);
+        prop_assert_eq!(&compact, &without_space(&text));
+        prop_assert_eq!(&without_space(&laid_out(&text, Style::Pretty)), &compact);
+        let written = stringify(&text, Style::Compact);
+        prop_assert_eq!(laid_out(&written, Style::Pretty), stringify(&written, Style::Pretty));
     }
 }

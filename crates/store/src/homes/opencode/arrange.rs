@@ -8,7 +8,7 @@
 
 use super::complete;
 use annals_core::document::{Document, Key};
-use annals_core::json::{JsonError, Kind, Node, Text, same_value};
+use annals_core::json::{JsWriter, JsonError, Kind, Node, Style, Text, same_value};
 
 /// The ids that stand in columns beside the `data` of a row.
 fn column_ids(key: &Key) -> Vec<(&'static str, &str)> {
@@ -29,104 +29,20 @@ pub fn row_data(key: &Key, document: &Document) -> String {
 
 fn data_of(key: &Key, object: Node<'_>) -> String {
     let ids = column_ids(key);
-    let mut data = String::with_capacity(object.raw().len());
-    if object.kind() != Kind::Object {
-        push_compact(&mut data, object.raw());
-        return data;
-    }
-    data.push('{');
-    let mut members = object.members();
-    while let Some((name, value)) = members.next_nodes() {
-        if name.as_text().is_some_and(|name| ids.iter().any(|(id, _)| name == *id)) {
-            continue;
-        }
-        if data.len() > 1 {
-            data.push(',');
-        }
-        data.push_str(name.raw());
-        data.push(':');
-        push_compact(&mut data, value.raw());
-    }
-    data.push('}');
-    data
-}
-
-/// Adds JSON text without the white space between its tokens.
-fn push_compact(out: &mut String, json: &str) {
-    let mut rest = json;
-    loop {
-        // Up to the next string there are only brackets, commas, colons, literals and white space.
-        let (outside, inside) = rest.split_at(memchr::memchr(b'"', rest.as_bytes()).unwrap_or(rest.len()));
-        out.extend(outside.split_ascii_whitespace());
-        if inside.is_empty() {
-            return;
-        }
-        let (string, after) = inside.split_at(string_length(inside));
-        out.push_str(string);
-        rest = after;
-    }
-}
-
-/// How long the string at the beginning of a JSON text is, with its quotes.
-fn string_length(json: &str) -> usize {
-    let mut end = 1;
-    while let Some(found) = memchr::memchr2(b'"', b'\\', &json.as_bytes()[end..]) {
-        end += found + 1;
-        if json.as_bytes()[end - 1] == b'"' {
-            break;
-        }
-        // What an escape is followed by cannot end the string.
-        end += 1;
-    }
-    end
-}
-
-/// Deeper than this, lines are no longer broken: each level costs two spaces on every line below it.
-const MAX_INDENTED: usize = 200;
-
-/// JSON text laid out as `JSON.stringify(…, null, 2)` does, every token as it is.
-fn indented(json: &str) -> String {
-    let mut compact = String::with_capacity(json.len());
-    push_compact(&mut compact, json);
-    let mut out = String::with_capacity(compact.len() * 5 / 4);
-    let mut depth = 0_usize;
-    let break_line = |out: &mut String, depth: usize| {
-        if depth <= MAX_INDENTED {
-            out.push('\n');
-            out.extend(std::iter::repeat_n("  ", depth));
-        }
-    };
-    let mut rest = compact.as_str();
-    while let Some(first) = rest.chars().next() {
-        let length = match first {
-            '"' => string_length(rest),
-            '{' | '[' | '}' | ']' | ',' | ':' => 1,
-            _ => rest.find([',', '}', ']']).unwrap_or(rest.len()),
-        };
-        let (token, after) = rest.split_at(length);
-        let is_closed = |text: &str| text.starts_with(['}', ']']);
-        if is_closed(token) {
-            depth = depth.saturating_sub(1);
-            // Nothing stands between the brackets of an empty object.
-            if !out.ends_with(['{', '[']) {
-                break_line(&mut out, depth);
+    let mut data = JsWriter::verbatim(Style::Compact, 0);
+    if object.kind() == Kind::Object {
+        data.begin(b'{');
+        let mut members = object.members();
+        while let Some((name, value)) = members.next_nodes() {
+            if !name.as_text().is_some_and(|name| ids.iter().any(|(id, _)| name == *id)) {
+                data.member_node(name, value);
             }
         }
-        out.push_str(token);
-        match token {
-            "{" | "[" => {
-                depth += 1;
-                if !is_closed(after) {
-                    break_line(&mut out, depth);
-                }
-            }
-            "," => break_line(&mut out, depth),
-            ":" => out.push(' '),
-            _ => {}
-        }
-        rest = after;
+        data.end(b'}');
+    } else {
+        data.node(object);
     }
-    out
+    String::from_utf8(data.finish()).expect("tokens of a text are text")
 }
 
 /// The document of a message or part, rebuilt from its row: `{...data, id, sessionID, messageID}`.
@@ -222,16 +138,9 @@ pub fn for_file(key: &Key, document: &Document) -> Result<Document, JsonError> {
     let is = |name: Node<'_>, known: &str| name.as_text().is_some_and(|name| name == known);
     members.retain(|(name, _)| !dropped.iter().any(|dropped| is(*name, dropped)));
     members.sort_by_key(|(name, _)| order.iter().position(|known| is(*name, known)).unwrap_or(order.len()));
-    let mut text = String::with_capacity(document.text().len() * 5 / 4);
-    text.push('{');
-    for (n, (name, value)) in members.into_iter().enumerate() {
-        text.push_str(if n == 0 { "" } else { "," });
-        text.push_str(name.raw());
-        text.push(':');
-        text.push_str(value.raw());
-    }
-    text.push('}');
-    Document::parse(indented(&text).into_bytes())
+    let mut text = JsWriter::verbatim(Style::Pretty, 0);
+    text.object(|text| members.into_iter().for_each(|(name, value)| text.member_node(name, value)));
+    Document::parse(text.finish())
 }
 
 /// Whether a session was made by an OpenCode that kept files. What later versions derive was not in its document, so it
@@ -252,12 +161,24 @@ fn todo_for_file(document: &Document) -> Result<Document, JsonError> {
     if document.root().kind() != Kind::Array || document.root().items().all(is_whole) {
         return Ok(document.clone());
     }
-    let items = document.root().items().enumerate().map(|(n, item)| match item.raw().strip_suffix('}') {
-        Some("{") => format!("{{\"id\":\"{}\"}}", n + 1),
-        Some(members) if !is_whole(item) => format!("{members},\"id\":\"{}\"}}", n + 1),
-        _ => item.raw().to_owned(),
-    });
-    Document::parse(indented(&format!("[{}]", items.collect::<Vec<_>>().join(","))).into_bytes())
+    let mut text = JsWriter::verbatim(Style::Pretty, 0);
+    text.begin(b'[');
+    for (n, item) in document.root().items().enumerate() {
+        text.next_item();
+        if is_whole(item) {
+            text.node(item);
+            continue;
+        }
+        text.begin(b'{');
+        let mut members = item.members();
+        while let Some((name, value)) = members.next_nodes() {
+            text.member_node(name, value);
+        }
+        text.member("id", (n + 1).to_string().as_str());
+        text.end(b'}');
+    }
+    text.end(b']');
+    Document::parse(text.finish())
 }
 
 /// Whether two documents of one key say the same, as far as either form can hold it.
