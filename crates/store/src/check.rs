@@ -55,8 +55,7 @@ pub(crate) fn check_sessions(
         progress();
         Ok(problems)
     };
-    let checked: Result<Vec<_>, ReadError> =
-        parallel::run_as(home.work(), || found.value.par_iter().map(check).collect());
+    let checked: Result<Vec<_>, ReadError> = parallel::run(|| found.value.par_iter().map(check).collect());
     problems.extend(checked?.into_iter().flatten());
     Ok((known, problems))
 }

@@ -240,9 +240,8 @@ impl Copier<'_> {
             let (sender, receiver) = mpsc::sync_channel::<Result<Vec<Gathered>, ReadError>>(READ_AHEAD);
             scope.spawn(move || {
                 for group in sessions.chunks(READ_AT_ONCE) {
-                    let gathered: Result<Vec<_>, ReadError> = parallel::run_as(from.work(), || {
-                        group.par_iter().map(|record| gather(from, record)).collect()
-                    });
+                    let gathered: Result<Vec<_>, ReadError> =
+                        parallel::run(|| group.par_iter().map(|record| gather(from, record)).collect());
                     let is_end = gathered.is_err();
                     if sender.send(gathered).is_err() || is_end {
                         return;

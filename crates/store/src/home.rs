@@ -9,7 +9,6 @@ use annals_core::lens::Part;
 use annals_core::{Document, Key, Stored, Transaction};
 
 use crate::figures::{Call, Figures};
-pub use crate::parallel::Work;
 use crate::problem::Problem;
 use crate::project::IdentityRule;
 use crate::query::SessionQuery;
@@ -116,11 +115,6 @@ pub trait Read: Send + Sync {
     /// The home's revisions, if it keeps any.
     fn history(&self) -> Option<&dyn History> {
         None
-    }
-
-    /// What reading several sessions at once consists of.
-    fn work(&self) -> Work {
-        Work::Waiting
     }
 
     /// What of the home is not read, in words: the tables of a later version, for instance.

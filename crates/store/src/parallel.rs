@@ -1,63 +1,28 @@
 //! The threads on which homes are read and contents synced.
+//!
+//! One pool for thousands of small files, where threads wait for the disk, and for databases, where they compute. Its
+//! threads may also wait for the thread that stores what they have read. So that thread must never wait for the pool: what
+//! it computes in parallel, it computes on rayon's own threads.
 
 use std::sync::OnceLock;
 
 use rayon::ThreadPool;
 
-use crate::platform;
+/// Threads there are at least. A disk that is asked for several things at once answers each sooner, whatever the number of
+/// cores; where everything comes from the system's cache, a few threads more than cores cost next to nothing.
+const MIN_THREADS: usize = 4;
 
-/// More than there are cores: threads that wait for the disk. One that is asked for sixteen things at once answers three
-/// times as fast as one that is asked for two.
-const WAITING: usize = 16;
-/// So many for each core, where everything comes from the system's cache. More would push each other's data out of the
-/// processor's.
-const READING: usize = 2;
-
-/// What the threads of some work do most of the time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
-    /// They wait: for thousands of small files.
-    Waiting,
-    /// They compute: what they need comes out of one large file. More threads than cores would only be in each other's
-    /// way.
-    Computing,
-}
-
-/// Runs something whose parallel iterators are to use as many threads as suit the work. What is part of such work already
-/// stays where it is.
-pub(crate) fn run_as<T: Send>(work: Work, task: impl FnOnce() -> T + Send) -> T {
-    static COMPUTING: OnceLock<Option<ThreadPool>> = OnceLock::new();
-    static READING_POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
+/// Runs something whose parallel iterators read homes or sync files. What is part of such work already stays where it is.
+pub(crate) fn run<T: Send>(task: impl FnOnce() -> T + Send) -> T {
+    static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
     if rayon::current_thread_index().is_some() {
         return task();
     }
-    match work {
-        Work::Computing => run_on(&COMPUTING, cores(), task),
-        // What was opened and listed so far came from the cache: then the rest will.
-        Work::Waiting if !platform::has_read_from_disk() => run_on(&READING_POOL, READING * cores(), task),
-        Work::Waiting => wait(task),
-    }
-}
-
-/// Runs something whose parallel iterators wait for the disk, whatever the system's cache has.
-pub(crate) fn wait<T: Send>(task: impl FnOnce() -> T + Send) -> T {
-    static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
-    run_on(&POOL, WAITING.max(cores()), task)
-}
-
-fn run_on<T: Send>(
-    pool: &OnceLock<Option<ThreadPool>>,
-    n_threads: usize,
-    task: impl FnOnce() -> T + Send,
-) -> T {
-    let builder = || rayon::ThreadPoolBuilder::new().num_threads(n_threads);
-    // Where so many threads cannot be had, rayon's own do.
-    match pool.get_or_init(|| builder().thread_name(|n| format!("annals-{n}")).build().ok()) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let builder = || rayon::ThreadPoolBuilder::new().num_threads(cores.max(MIN_THREADS));
+    // Where that many threads cannot be had, rayon's own do.
+    match POOL.get_or_init(|| builder().thread_name(|n| format!("annals-{n}")).build().ok()) {
         Some(pool) => pool.install(task),
         None => task(),
     }
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }

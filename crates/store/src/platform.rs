@@ -499,13 +499,6 @@ pub(crate) fn writer_without_lock(_: &std::path::Path, _: u64) -> Option<u32> {
     None
 }
 
-/// Whether anything this process has read so far came from a disk, and not from the system's cache. True where nobody can
-/// tell.
-pub(crate) fn has_read_from_disk() -> bool {
-    let account = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-    !account.lines().any(|line| line == "read_bytes: 0")
-}
-
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;

@@ -93,8 +93,7 @@ pub fn collect(
         if batch.is_empty() {
             return Ok(found);
         }
-        let counted: Result<Vec<_>, ReadError> =
-            parallel::run_as(home.work(), || batch.into_par_iter().map(count).collect());
+        let counted: Result<Vec<_>, ReadError> = parallel::run(|| batch.into_par_iter().map(count).collect());
         for (stats, mut quarantined) in counted? {
             found.value.merge(stats);
             found.quarantined.append(&mut quarantined);

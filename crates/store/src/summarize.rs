@@ -28,7 +28,7 @@ pub fn summarize(
             summary
         };
         let read: Result<Vec<_>, ReadError> =
-            parallel::run_as(home.work(), || unknown.into_par_iter().map(summarize).collect());
+            parallel::run(|| unknown.into_par_iter().map(summarize).collect());
         added_up = read?;
     }
     let mut added_up = added_up.into_iter();

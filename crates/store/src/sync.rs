@@ -402,7 +402,7 @@ impl HomeSync<'_, '_> {
             sender,
         };
         let is_stopped = AtomicBool::new(false);
-        let (progress, work) = (self.progress, self.source.work());
+        let progress = self.progress;
         let (overtaken, looked) = std::thread::scope(|scope| {
             let is_stopped = &is_stopped;
             let reader = scope.spawn(move || {
@@ -417,9 +417,7 @@ impl HomeSync<'_, '_> {
                 if jobs.len() <= FEW {
                     return jobs.iter().enumerate().map(look_at).collect();
                 }
-                parallel::run_as(work, || {
-                    jobs.par_iter().enumerate().with_max_len(1).map(look_at).collect::<Vec<_>>()
-                })
+                parallel::run(|| jobs.par_iter().enumerate().with_max_len(1).map(look_at).collect::<Vec<_>>())
             });
             let mut committing = Committing {
                 store: self.store,

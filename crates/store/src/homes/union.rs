@@ -11,7 +11,7 @@ use crate::check::Problem;
 use crate::figures::Figures;
 use crate::history::History;
 use crate::home::{
-    Extent, Found, MessageRecord, Page, Quarantined, Read, ReadError, SessionRecord, Want, Work, read_figures,
+    Extent, Found, MessageRecord, Page, Quarantined, Read, ReadError, SessionRecord, Want, read_figures,
 };
 use crate::query::SessionQuery;
 use crate::summary::SessionSummary;
@@ -203,11 +203,6 @@ impl Read for UnionHome<'_> {
             // Revisions are numbered in each home for itself.
             _ => None,
         }
-    }
-
-    fn work(&self) -> Work {
-        let computes = self.0.iter().all(|home| home.work() == Work::Computing);
-        if computes { Work::Computing } else { Work::Waiting }
     }
 
     fn remarks(&self) -> Vec<String> {

@@ -85,8 +85,7 @@ impl SqliteStore {
             progress();
             problems
         };
-        let checked: Vec<Vec<Problem>> =
-            parallel::run_as(view.work(), || records.par_iter().map(check).collect());
+        let checked: Vec<Vec<Problem>> = parallel::run(|| records.par_iter().map(check).collect());
         problems.extend(checked.into_iter().flatten());
         // A document that cannot be read is found by those who look for it and by those who come across it.
         Ok(arranged(problems))

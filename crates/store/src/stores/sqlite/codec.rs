@@ -11,7 +11,6 @@ use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
 use crate::home::Reason;
-use crate::parallel::{self, Work};
 
 /// The number of the dictionary in use. One that was released is never changed.
 pub(super) const DICTIONARY: i64 = 1;
@@ -182,8 +181,8 @@ fn compress(text: &[u8]) -> Option<Vec<u8>> {
     if text.len() <= FRAME {
         return compress_frame(text);
     }
-    let frames: Option<Vec<Vec<u8>>> =
-        parallel::run_as(Work::Computing, || text.par_chunks(FRAME).map(compress_frame).collect());
+    // On rayon's own threads: those of `parallel` may be waiting for the one that stores this.
+    let frames: Option<Vec<Vec<u8>>> = text.par_chunks(FRAME).map(compress_frame).collect();
     Some(frames?.concat())
 }
 
@@ -226,7 +225,7 @@ fn decompress(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
     let decompress = |(frame, piece): (Frame<'_>, &mut [u8])| decompress_frame(frame.bytes, piece);
     match pieces.len() {
         0 | 1 => pieces.into_iter().try_for_each(decompress),
-        _ => parallel::run_as(Work::Computing, || pieces.into_par_iter().try_for_each(decompress)),
+        _ => pieces.into_par_iter().try_for_each(decompress),
     }?;
     Some(text)
 }

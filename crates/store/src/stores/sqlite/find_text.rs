@@ -168,7 +168,7 @@ impl SqliteStore {
         })?;
         let wanted = request.offset.saturating_add(request.limit);
         let batches: Vec<i64> = (0..=last / BATCH).collect();
-        let scanned: Result<Vec<Scanned>, ReadError> = parallel::run_as(crate::home::Work::Computing, || {
+        let scanned: Result<Vec<Scanned>, ReadError> = parallel::run(|| {
             let scan = |batch: &i64| self.scan_batch(batch * BATCH, request, pattern, sessions);
             batches.par_iter().map(scan).collect()
         });

@@ -20,7 +20,7 @@ use crate::figures::Figures;
 use crate::history::History;
 use crate::home::{
     Extent, Found, InProgress, MessageRecord, Page, Quarantined, Read, ReadError, Reason, SessionRecord,
-    Want, Work, read_figures, row_place,
+    Want, read_figures, row_place,
 };
 use crate::query::SessionQuery;
 use crate::summary::SessionSummary;
@@ -573,10 +573,6 @@ impl Read for View<'_> {
     fn history(&self) -> Option<&dyn History> {
         Some(self.store)
     }
-
-    fn work(&self) -> Work {
-        Work::Computing
-    }
 }
 
 impl Read for SqliteStore {
@@ -645,10 +641,6 @@ impl Read for SqliteStore {
 
     fn history(&self) -> Option<&dyn History> {
         Some(self)
-    }
-
-    fn work(&self) -> Work {
-        Work::Computing
     }
 }
 

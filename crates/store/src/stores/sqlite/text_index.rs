@@ -480,7 +480,7 @@ impl Adding {
         };
         text_index.remove(&writer, documents.iter().copied().filter(|n| *n <= highest))?;
         let done = AtomicUsize::new(0);
-        let added: Result<Vec<()>, SearchError> = parallel::run_as(crate::home::Work::Computing, || {
+        let added: Result<Vec<()>, SearchError> = parallel::run(|| {
             let batches = documents.par_chunks(BATCH).map(|batch| {
                 // Read in one transaction, given to tantivy after it.
                 let read = store.read(|connection| {

@@ -76,7 +76,7 @@ pub(super) fn stage(files: &[DiffFile<'_>]) -> Result<Vec<Staged>, (PathBuf, io:
         Ok(Staged { draft, path: file.path.clone() })
     };
     // Syncing several at once lets the file system do it in one go.
-    parallel::wait(|| {
+    parallel::run(|| {
         files.par_iter().map(|file| stage_one(file).map_err(|error| (file.path.clone(), error))).collect()
     })
 }

@@ -18,7 +18,7 @@ use super::column::{self, Column, write_object};
 use super::schema::Schema;
 use crate::check::Problem;
 use crate::home::{
-    Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Work, row_place,
+    Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want, row_place,
 };
 use crate::query::SessionQuery;
 use crate::sqlite::{self, is_damage};
@@ -198,10 +198,6 @@ impl Read for OpencodeDatabase {
     fn data_directory(&self, session: &SessionRecord) -> Option<PathBuf> {
         let diff = self.diff_path(&session.id)?;
         diff.ancestors().nth(3).map(Path::to_owned)
-    }
-
-    fn work(&self) -> Work {
-        Work::Computing
     }
 
     fn remarks(&self) -> Vec<String> {

@@ -363,7 +363,7 @@ impl Committer<'_> {
             (Some(staged), Some(bytes)) => self.stage(&staged, &step.path, bytes).map_err(at(&step.path)),
             _ => Ok(()),
         };
-        parallel::wait(|| journal.steps.par_iter().zip(edits).try_for_each(stage_one))?;
+        parallel::run(|| journal.steps.par_iter().zip(edits).try_for_each(stage_one))?;
         let draft = format!("{stage}/journal");
         let text = serde_json::to_vec_pretty(journal).map_err(|error| (draft.clone(), error.into()))?;
         self.stage_journal(&draft, &text).map_err(at(&draft))?;
@@ -502,7 +502,7 @@ impl Committer<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result,
         };
-        parallel::wait(|| holders.into_par_iter().try_for_each(sync))
+        parallel::run(|| holders.into_par_iter().try_for_each(sync))
     }
 }
 

@@ -15,7 +15,7 @@ use super::layout::{Layout, flat_path, stem};
 use super::{OpencodeDirectory, Tree};
 use crate::check::Problem;
 use crate::home::{Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want};
-use crate::parallel::{self, Work};
+use crate::parallel;
 use crate::platform::Folder;
 use crate::query::SessionQuery;
 
@@ -53,7 +53,7 @@ impl Read for OpencodeDirectory {
             let located = list_sessions(&tree, query, &mut records.quarantined)?;
             let unseen =
                 located.into_iter().filter(|located| !seen.contains(&located.session)).collect::<Vec<_>>();
-            let read: Vec<_> = parallel::run_as(Work::Waiting, || {
+            let read: Vec<_> = parallel::run(|| {
                 unseen.into_par_iter().map(|located| self.read_session(&tree, located)).collect()
             });
             for read in read {
@@ -101,14 +101,9 @@ impl Read for OpencodeDirectory {
             let mut tries = 0;
             let records = loop {
                 let records: Vec<_> = match want {
-                    Want::Parts | Want::ToolCalls if batch.len() > 4 => {
-                        parallel::run_as(Work::Waiting, || {
-                            batch
-                                .par_iter_mut()
-                                .map(|pending| complete(&tree, session, pending, want))
-                                .collect()
-                        })
-                    }
+                    Want::Parts | Want::ToolCalls if batch.len() > 4 => parallel::run(|| {
+                        batch.par_iter_mut().map(|pending| complete(&tree, session, pending, want)).collect()
+                    }),
                     _ => batch.iter_mut().map(|pending| complete(&tree, session, pending, want)).collect(),
                 };
                 // A message with its parts is what one transaction left, not a mixture of two. Against writers that
@@ -196,7 +191,7 @@ impl Read for OpencodeDirectory {
     }
 
     fn extent(&self) -> Result<Extent, ReadError> {
-        parallel::run_as(Work::Waiting, || self.measure_all())
+        parallel::run(|| self.measure_all())
     }
 
     fn data_directory(&self, _session: &SessionRecord) -> Option<PathBuf> {
