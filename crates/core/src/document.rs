@@ -130,17 +130,10 @@ impl ToJs for Document {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ContentHash([u8; 32]);
 
-/// So many bytes are hashed by all cores together.
-const LONG: usize = 8 << 20;
-
 impl ContentHash {
     /// The hash of `bytes`.
     pub fn of(bytes: &[u8]) -> ContentHash {
-        let hash = match bytes.len() {
-            LONG.. => blake3::Hasher::new().update_rayon(bytes).finalize(),
-            _ => blake3::hash(bytes),
-        };
-        ContentHash(*hash.as_bytes())
+        ContentHash(*blake3::hash(bytes).as_bytes())
     }
 
     /// The hash itself.
@@ -293,18 +286,5 @@ impl std::fmt::Display for Key {
             | Key::LegacyShare(session) => session.as_str(),
         };
         write!(f, "{} {id}", self.noun())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hash_is_the_same_whoever_computes_it() {
-        for length in [0, 1, LONG - 1, LONG, LONG + 1] {
-            let bytes: Vec<u8> = (0..length).map(|n| (n % 251) as u8).collect();
-            assert_eq!(ContentHash::of(&bytes).as_bytes(), blake3::hash(&bytes).as_bytes(), "{length}");
-        }
     }
 }

@@ -22,6 +22,18 @@ pub fn new_part() -> PartId {
     next(IdGenerator::part)
 }
 
+/// A name that nothing else has: 32 hexadecimal digits.
+pub(crate) fn random_name() -> String {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).expect("the operating system provides randomness");
+    hex(&random)
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The time as documents hold it.
 pub fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -6,6 +6,8 @@ use std::process::Command;
 
 use annals_core::id::{IdError, ProjectId};
 
+use crate::ids::hex;
+
 /// How a version of OpenCode tells repositories apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdentityRule {
@@ -195,8 +197,7 @@ fn remote_id(remote: &str) -> Option<ProjectId> {
     }
     use sha1::Digest;
     let digest = sha1::Sha1::digest(format!("git-remote:{}/{path}", host.to_lowercase()));
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    ProjectId::parse(&hex).ok()
+    ProjectId::parse(&hex(&digest)).ok()
 }
 
 #[cfg(test)]

@@ -386,5 +386,5 @@ impl SqliteStore {
 
 /// A name for a state of a store from which all others follow.
 fn new_identity() -> String {
-    crate::ids::new_session().as_str().trim_start_matches("ses_").to_owned()
+    crate::ids::random_name()
 }

@@ -11,6 +11,7 @@ use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
 use crate::home::Reason;
+use crate::ids::hex;
 
 /// The number of the dictionary in use. One that was released is never changed.
 pub(super) const DICTIONARY: i64 = 1;
@@ -98,7 +99,7 @@ impl<'de> serde::Deserialize<'de> for Hash {
 
 impl std::fmt::Debug for Hash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
 }
 

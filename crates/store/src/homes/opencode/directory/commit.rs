@@ -23,6 +23,7 @@ use super::read::locate;
 use super::{OpencodeDirectory, Root, Tree};
 use crate::home::{CommitError, ConflictKind, Native, Reason, Receipt, Write};
 use crate::homes::opencode::foreign::refuse_foreign;
+use crate::ids::hex;
 use crate::project::IdentityRule;
 use crate::{parallel, platform};
 
@@ -513,5 +514,5 @@ fn transaction_id() -> String {
     if getrandom::fill(&mut random).is_err() {
         random[..4].copy_from_slice(&std::process::id().to_le_bytes());
     }
-    random.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&random)
 }
