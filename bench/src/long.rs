@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use annals::home::{Page, Read, SessionRecord, Want, Write};
+use annals::home::{MessageRange, Read, SessionRecord, Want, Write};
 use annals::model::id::{MessageId, ProjectId, SessionId};
 use annals::model::{Document, Key, Transaction};
 use annals::stores::sqlite::SqliteStore;
@@ -100,12 +100,11 @@ fn message_ids(
     session: &SessionRecord,
 ) -> Result<Vec<MessageId>, Box<dyn std::error::Error>> {
     let mut ids = Vec::new();
-    store.messages(session, Want::PartCounts, &mut |record| {
-        if let Key::Message(_, id) = record.stored.key {
+    for record in store.messages(session, &MessageRange::ALL, Want::PartCounts) {
+        if let Key::Message(_, id) = record?.stored.key {
             ids.push(id);
         }
-        std::ops::ControlFlow::Continue(())
-    })?;
+    }
     Ok(ids)
 }
 
@@ -115,9 +114,10 @@ fn page(
     before: Option<MessageId>,
 ) -> Result<Duration, Box<dyn std::error::Error>> {
     let began = Instant::now();
-    let found = store.page(session, &Page { before, limit: PAGE }, Want::Parts)?;
+    let mut messages = store.messages(session, &MessageRange { before, last: Some(PAGE) }, Want::Parts);
+    messages.by_ref().try_for_each(|message| message.map(drop))?;
     let took = began.elapsed();
-    match found.quarantined.is_empty() {
+    match messages.into_quarantined().is_empty() {
         true => Ok(took),
         false => Err("something could not be read".into()),
     }

@@ -3,11 +3,10 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use annals::home::{Read, Want, Write};
+use annals::home::{Inspect, MessageRange, Read, Want, Write};
 use annals::homes::opencode::directory::OpencodeDirectory;
 use annals::model::search::{query, searchable};
 use annals::model::{Document, Key, Transaction};
@@ -108,9 +107,8 @@ fn fts5(report: &mut String, store: &SqliteStore, scratch: &Path) -> Result<(), 
     let (mut adding, mut n_texts) = (Duration::ZERO, 0_i64);
     connection.execute_batch("BEGIN")?;
     for record in store.sessions(&SessionQuery::default())?.value {
-        let mut failed = None;
-        store.messages(&record, Want::Parts, &mut |message| {
-            for part in message.parts {
+        for message in store.messages(&record, &MessageRange::ALL, Want::Parts) {
+            for part in message?.parts {
                 let mut text = String::new();
                 searchable(&part.key, &part.document, &mut |piece| {
                     text.push_str(piece);
@@ -123,12 +121,8 @@ fn fts5(report: &mut String, store: &SqliteStore, scratch: &Path) -> Result<(), 
                     .prepare_cached("INSERT INTO text (rowid, body) VALUES (?1, ?2)")
                     .and_then(|mut statement| statement.execute((n_texts, &text)));
                 adding += began.elapsed();
-                failed = failed.take().or(added.err());
+                added?;
             }
-            ControlFlow::Continue(())
-        })?;
-        if let Some(error) = failed {
-            return Err(error.into());
         }
     }
     let began = Instant::now();

@@ -575,7 +575,8 @@ pub(crate) fn is_followed(store: &SqliteStore, session: &SessionRecord) -> bool 
 
 /// How many parts of a session a store knows of and does not have yet, after so many were read: a list needs none of them.
 pub(crate) fn parts_awaited(home: &dyn Read, session: &SessionRecord, n_read: usize) -> usize {
-    let summary = home.summaries(&[session]).ok().and_then(|mut summaries| summaries.pop()?);
+    let known = home.summaries().and_then(|known| known.summarize(&[session]).ok());
+    let summary = known.and_then(|mut summaries| summaries.pop()?);
     summary.map_or(0, |summary| summary.parts.saturating_sub(n_read))
 }
 

@@ -6,7 +6,6 @@ use annals::find::FindError;
 use annals::history::{At, History, LogQuery};
 use annals::home::{Read, ReadError, SessionRecord};
 use annals::model::id::SessionId;
-use annals::model::lens::Session;
 use annals::model::{Key, stream};
 use annals::stores::sqlite::SqliteStore;
 
@@ -90,7 +89,8 @@ pub(crate) fn session_then(
 
 /// The messages and parts of a session that were in progress at the moment at which a store is looked at.
 pub(crate) fn unfinished_then(home: &dyn Read, session: &SessionId) -> Result<HashSet<Key>, ReadError> {
-    let found = home.in_progress(session)?.into_iter().map(|found| found.became);
+    let found = home.past().map(|past| past.in_progress(session)).transpose()?.unwrap_or_default();
+    let found = found.into_iter().map(|found| found.became);
     let answers = found.filter(|stored| !stream::is_bookkeeping(&stored.key, &stored.document));
     Ok(answers.map(|stored| stored.key).collect())
 }
@@ -124,8 +124,7 @@ impl Known {
 
 /// The title of a session, in one line.
 pub(crate) fn title(record: &SessionRecord) -> String {
-    let title = record.stored.document.lens::<Session<'_>>().title;
-    title.map(|title| one_line(&title.to_str())).unwrap_or_default()
+    one_line(record.info.title())
 }
 
 /// The session that a word means, also if it was deleted from the store.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 
-use annals::home::{MessageRecord, Read, SessionRecord, Want};
+use annals::home::{MessageRange, MessageRecord, Read, ReadError, SessionRecord, Want};
 use annals::model::call::Call;
 use annals::model::id::SessionId;
 use annals::model::json::Text;
@@ -459,19 +459,19 @@ impl<'a> Transcript<'a> {
         let Ok(Some(record)) = self.home.session(id) else {
             return format!("{} {}", paint.id(id.as_str()), paint.dim("(gone)"));
         };
-        let title = record.stored.document.lens::<Session<'_>>().title;
-        let title = title.map(|title| one_line(&title.to_str())).unwrap_or_default();
+        let title = one_line(record.info.title());
         let mut usage = Usage::default();
         let mut n_messages = 0;
-        let read = self.home.messages(&record, Want::PartCounts, &mut |message| {
-            n_messages += 1;
-            if let Message::Assistant(answer) = message.stored.document.lens::<Message<'_>>() {
-                usage += Usage::of(&answer);
-            }
-            std::ops::ControlFlow::Continue(())
-        });
+        let read =
+            self.home.messages(&record, &MessageRange::ALL, Want::PartCounts).try_for_each(|message| {
+                n_messages += 1;
+                if let Message::Assistant(answer) = message?.stored.document.lens::<Message<'_>>() {
+                    usage += Usage::of(&answer);
+                }
+                Ok::<(), ReadError>(())
+            });
         let facts = match read {
-            Ok(_) => format!("{}, {}", count(n_messages, "message"), dollars(usage.cost)),
+            Ok(()) => format!("{}, {}", count(n_messages, "message"), dollars(usage.cost)),
             Err(_) => String::new(),
         };
         let columns = self.output.width.saturating_sub(6 + width(id.as_str()) + 2 + width(&facts) + 2);

@@ -1,7 +1,6 @@
 //! What can be wrong with a home, and the checks that are the same in every home.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 
 use annals_core::id::{MessageId, Millis, SessionId};
 use annals_core::json::Node;
@@ -10,7 +9,7 @@ use annals_core::{Key, Stored};
 use rayon::prelude::*;
 
 use crate::figures;
-use crate::home::{MessageRecord, Read, ReadError, SessionRecord, Want};
+use crate::home::{MessageRange, MessageRecord, Read, ReadError, SessionRecord, Want};
 use crate::parallel;
 pub use crate::problem::{Problem, ProblemKind};
 pub(crate) use crate::problem::{arranged, unreadable};
@@ -99,7 +98,9 @@ pub(crate) fn check_session(
     let mut paused = None;
     let mut messages: HashSet<MessageId> = HashSet::new();
     let mut answers: Vec<(Stored, String)> = Vec::new();
-    let unvisited = home.messages(record, Want::Parts, &mut |mut message| {
+    let mut visited = home.messages(record, &MessageRange::ALL, Want::Parts);
+    for message in &mut visited {
+        let mut message = message?;
         unreadables.append(&mut message.quarantined);
         last_activity = last_activity.max(message.made);
         check_ids(&message.stored, &mut add);
@@ -116,8 +117,8 @@ pub(crate) fn check_session(
         }
         open_ended.extend(unfinished(&message));
         paused = interrupted(&message);
-        ControlFlow::Continue(())
-    })?;
+    }
+    let unvisited = visited.into_quarantined();
     for (stored, parent) in answers {
         if !MessageId::parse(&parent).is_ok_and(|parent| messages.contains(&parent)) {
             add(

@@ -10,7 +10,6 @@
 //! cached id of a repository) are written by `NewFile` alone and listed in [`Account::files`].
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
@@ -22,7 +21,8 @@ use rayon::prelude::*;
 pub use crate::difference::{Differing, Gist, OnDifference};
 use crate::difference::{Earlier, LastUse, Later, is_same, later};
 use crate::home::{
-    CommitError, Completion, Native, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Write,
+    CommitError, Completion, MessageRange, Native, Quarantined, Read, ReadError, Reason, SessionRecord, Want,
+    Write,
 };
 use crate::parallel;
 use crate::platform;
@@ -336,7 +336,8 @@ impl Copier<'_> {
     /// Copies the files that hold what was too long for the documents. OpenCode itself removes them after a week, so one
     /// that cannot be copied is counted and no more.
     fn copy_tool_outputs(&mut self, record: &SessionRecord, files: &[PathBuf]) {
-        let target = self.to.data_directory(record).map(|data| data.join(TOOL_OUTPUT));
+        let target =
+            self.to.files().and_then(|files| files.data_directory(record)).map(|data| data.join(TOOL_OUTPUT));
         for file in files {
             let Some((directory, name)) = target.as_ref().zip(file.file_name()) else {
                 self.account.tool_outputs_left += 1;
@@ -449,11 +450,11 @@ impl Copier<'_> {
     /// Everything the target has of a session.
     fn held_documents(&self, held: &SessionRecord) -> Result<HashMap<Key, Stored>, ReadError> {
         let mut documents = HashMap::new();
-        self.to.messages(held, Want::Parts, &mut |message| {
+        for message in self.to.messages(held, &MessageRange::ALL, Want::Parts) {
+            let message = message?;
             let all = std::iter::once(message.stored).chain(message.parts);
             documents.extend(all.map(|stored| (stored.key.clone(), stored)));
-            ControlFlow::Continue(())
-        })?;
+        }
         documents.extend(self.held_beside(&held.id));
         Ok(documents)
     }
@@ -666,15 +667,16 @@ fn gather(from: &dyn Read, record: &SessionRecord) -> Result<Gathered, ReadError
         n_converted: 0,
         tool_outputs: Vec::new(),
     };
-    let unvisited = from.messages(record, Want::Parts, &mut |message| {
+    let mut messages = from.messages(record, &MessageRange::ALL, Want::Parts);
+    for message in &mut messages {
+        let message = message?;
         gathered.n_converted += usize::from(!message.stored.provenance.is_verbatim());
         gathered.quarantined.extend(message.quarantined);
         let all = std::iter::once(message.stored).chain(message.parts);
         gathered.documents.extend(all);
-        ControlFlow::Continue(())
-    })?;
-    gathered.quarantined.extend(unvisited);
-    if let Some(data) = from.data_directory(record) {
+    }
+    gathered.quarantined.extend(messages.into_quarantined());
+    if let Some(data) = from.files().and_then(|files| files.data_directory(record)) {
         let named =
             gathered.documents.iter().filter_map(|stored| tool_output(&data, &stored.key, &stored.document));
         gathered.tool_outputs = named.collect();

@@ -133,6 +133,7 @@ pub(crate) fn in_progress(
     home: &dyn Read,
     session: &SessionId,
 ) -> Result<HashMap<Key, InProgress>, ReadError> {
-    let found = home.in_progress(session)?.into_iter();
+    let found =
+        home.past().map(|past| past.in_progress(session)).transpose()?.unwrap_or_default().into_iter();
     Ok(found.map(|found| (found.became.key.clone(), found)).collect())
 }

@@ -1,7 +1,5 @@
 //! Homes: the places where sessions live, and what can be asked of any of them.
 
-use std::collections::VecDeque;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use annals_core::id::{Millis, SessionId};
@@ -9,13 +7,14 @@ use annals_core::lens::Part;
 use annals_core::{Document, Key, Stored, Transaction};
 
 use crate::figures::{Call, Figures};
+pub use crate::messages::{MessageRange, Messages};
 use crate::problem::Problem;
 use crate::project::IdentityRule;
 use crate::query::SessionQuery;
 pub(crate) use crate::record::row_place;
 pub use crate::record::{
-    DamagedRows, Extent, Found, InProgress, MessageRecord, Page, Quarantined, ReadError, Reason,
-    SessionRecord, Want,
+    DamagedRows, Extent, Found, InProgress, MessageRecord, Quarantined, ReadError, Reason, SessionRecord,
+    Want,
 };
 use crate::summary::SessionSummary;
 
@@ -23,8 +22,8 @@ pub mod pieces;
 
 /// What every home can do: tell what is in it.
 ///
-/// Reading never changes an OpenCode home and never waits for OpenCode. A document that cannot be read is quarantined:
-/// it is reported beside what could be read, and hides nothing else.
+/// Reading never changes an agent's home and never waits for the agent. A document that cannot be read is quarantined: it is
+/// reported beside what could be read, and hides nothing else. What only some homes can do is behind an accessor.
 pub trait Read: Send + Sync {
     /// The name of the home, for people and for `--home`.
     fn url(&self) -> String;
@@ -38,14 +37,8 @@ pub trait Read: Send + Sync {
     /// One session by its id.
     fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError>;
 
-    /// The messages of a session in order, each with its parts in order, one at a time: memory stays flat however long
-    /// the session is. `visit` may stop early. Returns what was unreadable and belongs to no message that was visited.
-    fn messages(
-        &self,
-        session: &SessionRecord,
-        want: Want,
-        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
-    ) -> Result<Vec<Quarantined>, ReadError>;
+    /// Messages of a session in order, each with its parts in order.
+    fn messages<'h>(&'h self, session: &'h SessionRecord, range: &MessageRange, want: Want) -> Messages<'h>;
 
     /// One document by its key.
     fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError>;
@@ -53,12 +46,43 @@ pub trait Read: Send + Sync {
     /// The keys of everything that belongs to a session, also of what nothing refers to any more.
     fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError>;
 
-    /// Documents of a session that were in progress at the moment at which the home is looked at. What they said at that moment
-    /// is not kept: [`Read::document`] and [`Read::messages`] give them without what came later. None in a home as it is now.
-    fn in_progress(&self, _id: &SessionId) -> Result<Vec<InProgress>, ReadError> {
-        Ok(Vec::new())
+    /// What the home knows of sessions without reading their messages.
+    fn summaries(&self) -> Option<&dyn Summaries> {
+        None
     }
 
+    /// Diagnosis of the home as a whole.
+    fn inspect(&self) -> Option<&dyn Inspect> {
+        None
+    }
+
+    /// The files that lie beside the documents.
+    fn files(&self) -> Option<&dyn SessionFiles> {
+        None
+    }
+
+    /// The home's revisions.
+    fn history(&self) -> Option<&dyn History> {
+        None
+    }
+
+    /// What is special about a home that is looked at as it was at an earlier moment.
+    fn past(&self) -> Option<&dyn Past> {
+        None
+    }
+}
+
+/// What a home knows of sessions without reading their messages.
+pub trait Summaries: Send + Sync {
+    /// Each of these sessions in numbers; none where the home would have to add them up.
+    fn summarize(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError>;
+
+    /// Each message of a session in numbers. In order, unless tool calls are wanted.
+    fn figures(&self, session: &SessionRecord, want: Want) -> Result<Found<Vec<Figures>>, ReadError>;
+}
+
+/// Diagnosis of a home as a whole.
+pub trait Inspect: Send + Sync {
     /// Looks at everything and tells what is wrong. `now` tells an answer that is being written from one that was cut
     /// short; `progress` is called with each session that is done.
     fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError>;
@@ -66,82 +90,67 @@ pub trait Read: Send + Sync {
     /// How much there is, without reading it.
     fn extent(&self) -> Result<Extent, ReadError>;
 
-    /// OpenCode's data directory of a session, where files lie that its documents name: `tool-output/`.
-    fn data_directory(&self, _session: &SessionRecord) -> Option<PathBuf> {
-        None
-    }
-
-    /// What each message of a session amounts to, in order, unless calls are wanted: whoever counts those adds all up. A home
-    /// that has it at hand reads no documents for it.
-    fn figures(
-        &self,
-        session: &SessionRecord,
-        want: Want,
-        visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
-    ) -> Result<Vec<Quarantined>, ReadError> {
-        read_figures(self, session, want, visit)
-    }
-
-    /// A page of the messages of a session, in order. A home that can goes straight to it.
-    fn page(
-        &self,
-        session: &SessionRecord,
-        page: &Page,
-        want: Want,
-    ) -> Result<Found<Vec<MessageRecord>>, ReadError> {
-        let mut last: VecDeque<MessageRecord> = VecDeque::new();
-        let mut is_found = page.before.is_none();
-        let quarantined = self.messages(session, want, &mut |record| {
-            if let (Some(before), Key::Message(_, id)) = (&page.before, &record.stored.key)
-                && before == id
-            {
-                is_found = true;
-                return ControlFlow::Break(());
-            }
-            last.push_back(record);
-            if last.len() > page.limit {
-                last.pop_front();
-            }
-            ControlFlow::Continue(())
-        })?;
-        Ok(Found { value: if is_found { last.into() } else { Vec::new() }, quarantined })
-    }
-
-    /// What each of these sessions amounts to, where the home has it at hand.
-    fn summaries(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
-        Ok(vec![None; sessions.len()])
-    }
-
-    /// The home's revisions, if it keeps any.
-    fn history(&self) -> Option<&dyn History> {
-        None
-    }
-
     /// What of the home is not read, in words: the tables of a later version, for instance.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// The figures of a session's messages, from the documents.
+/// The files that lie beside the documents of a home.
+pub trait SessionFiles: Send + Sync {
+    /// The directory in which the files lie that a session's documents name: `tool-output/`.
+    fn data_directory(&self, session: &SessionRecord) -> Option<PathBuf>;
+}
+
+/// A home as it was at an earlier moment.
+pub trait Past: Send + Sync {
+    /// Documents of a session that were being written at the moment. What they said then is not kept: [`Read::document`] and
+    /// [`Read::messages`] give them without what came later.
+    fn in_progress(&self, id: &SessionId) -> Result<Vec<InProgress>, ReadError>;
+}
+
+/// Each message of a session in numbers: as the home has them, or else from the documents. In order, unless the home has them
+/// and tool calls are wanted. Gives what could not be read and belongs to no message.
+pub(crate) fn visit_figures(
+    home: &(impl Read + ?Sized),
+    session: &SessionRecord,
+    want: Want,
+    visit: &mut dyn FnMut(Figures),
+) -> Result<Vec<Quarantined>, ReadError> {
+    if let Some(summaries) = home.summaries() {
+        let found = summaries.figures(session, want)?;
+        found.value.into_iter().for_each(visit);
+        return Ok(found.quarantined);
+    }
+    let mut messages = home.messages(session, &MessageRange::ALL, want);
+    for message in &mut messages {
+        visit(figures_of(message?));
+    }
+    Ok(messages.into_quarantined())
+}
+
+/// Each message of a session in numbers, from the documents.
 pub(crate) fn read_figures(
     home: &(impl Read + ?Sized),
     session: &SessionRecord,
     want: Want,
-    visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
-) -> Result<Vec<Quarantined>, ReadError> {
-    home.messages(session, want, &mut |message| {
-        let mut figures = Figures::of(&message.stored.document.lens(), message.made);
-        figures.n_parts = message.n_parts;
-        figures.provenance = message.stored.provenance;
-        figures.quarantined = message.quarantined;
-        for part in &message.parts {
-            if let Part::Tool(part) = part.document.lens::<Part<'_>>() {
-                figures.calls.extend(Call::of(&part));
-            }
+) -> Result<Found<Vec<Figures>>, ReadError> {
+    let mut messages = home.messages(session, &MessageRange::ALL, want);
+    let value = messages.by_ref().map(|message| message.map(figures_of)).collect::<Result<_, _>>()?;
+    Ok(Found { value, quarantined: messages.into_quarantined() })
+}
+
+fn figures_of(message: MessageRecord) -> Figures {
+    let mut figures = Figures::of(&message.stored.document.lens(), message.made);
+    figures.n_parts = message.n_parts;
+    figures.provenance = message.stored.provenance;
+    figures.quarantined = message.quarantined;
+    for part in &message.parts {
+        if let Part::Tool(part) = part.document.lens::<Part<'_>>() {
+            figures.calls.extend(Call::of(&part));
         }
-        visit(figures)
-    })
+    }
+    figures
 }
 
 /// What a home that keeps history can do.
@@ -159,7 +168,7 @@ pub trait History: Send + Sync {
     fn changes(&self, revision: i64) -> Result<Vec<Changed>, ReadError>;
 
     /// The home as it was. None for a number that no revision has. Documents that were in progress then are without what came
-    /// later; [`Read::in_progress`] names them.
+    /// later; [`Past::in_progress`] names them.
     fn at(&self, at: At) -> Result<Option<Box<dyn Read + '_>>, ReadError>;
 }
 

@@ -68,22 +68,20 @@
 //! # let directory = tempfile::tempdir()?;
 //! # let url = directory.path().join("annals.db").display().to_string();
 //! # SqliteStore::open_or_create(url.as_ref())?;
-//! use annals::home::Want;
-//! use annals::model::lens::{Part, Session};
-//! use std::ops::ControlFlow;
+//! use annals::home::{MessageRange, Want};
+//! use annals::model::lens::Part;
 //!
 //! let home = annals::open(&url)?; // A store, or a home of OpenCode's: reading is the same.
 //! for record in home.sessions(&Default::default())?.value {
-//!     println!("{} {:?}", record.id, record.stored.document.lens::<Session>().title);
+//!     println!("{} {}", record.id, record.info.title());
 //!     // A message at a time, so memory stays flat however long the session is.
-//!     home.messages(&record, Want::Parts, &mut |message| {
-//!         for part in &message.parts {
+//!     for message in home.messages(&record, &MessageRange::ALL, Want::Parts) {
+//!         for part in &message?.parts {
 //!             if let Part::Text(part) = part.document.lens() {
 //!                 println!("  {}", part.text.unwrap_or_else(|| "".into()));
 //!             }
 //!         }
-//!         ControlFlow::Continue(())
-//!     })?;
+//!     }
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -108,7 +106,7 @@
 //!
 //! let before = store.at(At::Revision(revision - 1))?.expect("there is such a revision");
 //! let then = before.session(&session)?.expect("it was there");
-//! assert_eq!(then.stored.document.lens::<Session>().title.unwrap(), "Draft");
+//! assert_eq!(then.info.title(), "Draft");
 //!
 //! store.commit(history::undo(&store, &store, revision)?)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -149,6 +147,7 @@ pub mod home;
 pub mod homes;
 pub mod ids;
 pub mod import;
+pub mod messages;
 pub mod open;
 pub mod ops;
 mod parallel;

@@ -2,18 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use annals_core::id::{MessageId, Millis, ProjectId, SessionId};
+use annals_core::id::{Millis, ProjectId, SessionId};
 use annals_core::json::JsonError;
 use annals_core::{Key, SessionInfo, Stored};
-
-/// A page of messages: the last `limit` of a session, or of those before one message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
-    /// None for the end of the session. Before a message that is not there is nothing.
-    pub before: Option<MessageId>,
-    /// How many messages at most.
-    pub limit: usize,
-}
 
 /// How much a home holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

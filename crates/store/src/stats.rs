@@ -1,7 +1,6 @@
 //! What all sessions together amount to: what `opencode stats` counts, and more.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use annals_core::id::{Millis, ProjectId};
 use annals_core::usage::ToolUse;
@@ -9,7 +8,7 @@ use annals_core::{Provenance, Usage};
 use rayon::prelude::*;
 
 use crate::figures::Role;
-use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord, Want, visit_figures};
 use crate::parallel;
 
 /// Milliseconds of a day.
@@ -109,11 +108,11 @@ fn count_session(
     let (earliest, latest) = (record.info.created(), record.info.updated());
     let mut stats = Stats { sessions: 1, earliest, latest, ..Stats::default() };
     let mut quarantined = Vec::new();
-    let unvisited = home.figures(record, Want::ToolCalls, &mut |mut figures| {
+    let unvisited = visit_figures(home, record, Want::ToolCalls, &mut |mut figures| {
         quarantined.append(&mut figures.quarantined);
         if figures.provenance == Provenance::OpencodeSecondStore {
             // OpenCode counts these neither.
-            return ControlFlow::Continue(());
+            return;
         }
         stats.messages += 1;
         stats.parts += figures.n_parts;
@@ -130,7 +129,6 @@ fn count_session(
         for call in &figures.calls {
             stats.tools.entry(call.tool.clone()).or_default().add(call.failed, call.duration);
         }
-        ControlFlow::Continue(())
     })?;
     quarantined.extend(unvisited);
     if let Some(usage) = Usage::of_session(&record.stored.document.lens()) {

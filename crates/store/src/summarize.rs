@@ -1,12 +1,10 @@
 //! Summaries of sessions, from what a home has at hand or from their messages.
 
-use std::ops::ControlFlow;
-
 use annals_core::Usage;
 use rayon::prelude::*;
 
 use crate::figures::Figures;
-use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord, Want, visit_figures};
 use crate::parallel;
 use crate::summary::SessionSummary;
 
@@ -16,7 +14,10 @@ pub fn summarize(
     records: &[SessionRecord],
     progress: &(dyn Fn() + Sync),
 ) -> Result<Found<Vec<SessionSummary>>, ReadError> {
-    let known = home.summaries(&records.iter().collect::<Vec<_>>())?;
+    let known = match home.summaries() {
+        Some(summaries) => summaries.summarize(&records.iter().collect::<Vec<_>>())?,
+        None => vec![None; records.len()],
+    };
     let unknown: Vec<&SessionRecord> =
         records.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(record, _)| record).collect();
     let mut found: Found<Vec<SessionSummary>> = Found::default();
@@ -52,11 +53,10 @@ pub(crate) fn read(
 ) -> Result<(SessionSummary, Vec<Quarantined>), ReadError> {
     let mut summary = SessionSummary::of_document(record);
     let mut quarantined = Vec::new();
-    let unvisited = home.figures(record, want, &mut |mut figures| {
+    let unvisited = visit_figures(home, record, want, &mut |mut figures| {
         quarantined.append(&mut figures.quarantined);
         summary.add(&figures);
         visit(figures);
-        ControlFlow::Continue(())
     })?;
     quarantined.extend(unvisited);
     // A session that says itself what it took knows of messages that are gone, and of calls that left no message.

@@ -45,7 +45,8 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
     let n_sessions = count_sessions(&home);
     let progress = context.progress(n_sessions, "checking sessions");
     let check = |home: &dyn Read| -> Result<Vec<Located>, CliError> {
-        let found = home.check(context.clock.now, &|| progress.advance())?;
+        let Some(inspected) = home.inspect() else { return Ok(Vec::new()) };
+        let found = inspected.check(context.clock.now, &|| progress.advance())?;
         Ok(found.into_iter().map(|problem| Located { home: home.url(), problem }).collect())
     };
     let problems = match &homes {

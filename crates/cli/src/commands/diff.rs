@@ -1,10 +1,9 @@
 //! `annals diff`
 
 use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
 
 use annals::history::{At, Changed, difference};
-use annals::home::{Read, ReadError, Want};
+use annals::home::{MessageRange, Read, ReadError, Want};
 use annals::model::call::Call;
 use annals::model::id::{MessageId, Millis, SessionId};
 use annals::model::json::Text;
@@ -127,12 +126,12 @@ type Messages = HashMap<MessageId, (Millis, Document)>;
 fn messages(home: &dyn Read, session: &SessionId) -> Result<Messages, ReadError> {
     let mut messages = HashMap::new();
     if let Some(record) = home.session(session)? {
-        home.messages(&record, Want::PartCounts, &mut |message| {
+        for message in home.messages(&record, &MessageRange::ALL, Want::PartCounts) {
+            let message = message?;
             if let Key::Message(_, id) = message.stored.key {
                 messages.insert(id, (message.made, message.stored.document));
             }
-            ControlFlow::Continue(())
-        })?;
+        }
     }
     Ok(messages)
 }

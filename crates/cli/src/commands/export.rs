@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use annals::home::{MessageRecord, Quarantined, Read, SessionRecord, Want};
+use annals::home::{MessageRange, MessageRecord, Quarantined, Read, SessionRecord, Want};
 use annals::model::Key;
 use annals::model::format::jsonl;
 use annals::model::format::opencode::ExportWriter;
@@ -288,9 +287,10 @@ fn each_message(
     quarantined: &mut Vec<Quarantined>,
     write: &mut dyn FnMut(&MessageRecord) -> std::io::Result<()>,
 ) -> Result<usize, CliError> {
-    let mut failed = None;
     let mut n_parts = 0;
-    let unvisited = home.messages(session, Want::Parts, &mut |mut message| {
+    let mut messages = home.messages(session, &MessageRange::ALL, Want::Parts);
+    for message in &mut messages {
+        let mut message = message?;
         quarantined.append(&mut message.quarantined);
         n_parts += message.parts.len();
         if !selection.parts.is_empty() {
@@ -308,17 +308,10 @@ fn each_message(
             (_, false) => !message.parts.is_empty(),
             _ => false,
         };
-        if !wanted {
-            return ControlFlow::Continue(());
+        if wanted {
+            write(&message)?;
         }
-        match write(&message) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
-        }
-    })?;
-    quarantined.extend(unvisited);
-    failed.map_or(Ok(n_parts), |error| Err(error.into()))
+    }
+    quarantined.extend(messages.into_quarantined());
+    Ok(n_parts)
 }

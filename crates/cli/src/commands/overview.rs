@@ -43,8 +43,9 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
     };
     for each in described {
         let found = each.sessions(&SessionQuery::default())?;
-        let readable = each.extent()?;
-        rows.push(wire::Home::of(each.url(), &found, &readable, each.remarks()));
+        let Some(inspected) = each.inspect() else { continue };
+        let readable = inspected.extent()?;
+        rows.push(wire::Home::of(each.url(), &found, &readable, inspected.remarks()));
         extents.push(readable);
         held.push((PathBuf::from(each.url()), found.value.into_iter().map(|record| record.id).collect()));
     }

@@ -1,9 +1,8 @@
 //! `annals show`
 
 use std::io::Write;
-use std::ops::ControlFlow;
 
-use annals::home::{Page, Read, SessionRecord, Want};
+use annals::home::{MessageRange, MessageRecord, Read, SessionRecord, Want};
 use annals::model::Key;
 use annals::model::format::opencode::ExportWriter;
 use annals::model::id::MessageId;
@@ -79,32 +78,26 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
     let unfinished = unfinished_then(home, &session.id)?;
     let mut output = if context.json { context.plain_output() } else { context.paged_output() };
     let mut quarantined = Vec::new();
-    let mut failed: Option<std::io::Error> = None;
     let (mut n_shown, mut n_parts) = (0, 0);
-    // One walk over the messages, whatever is made of each.
     let page = args.last.map(|limit| page(home, &session, limit, args.before.as_deref())).transpose()?;
-    let mut walk = |show: &mut dyn FnMut(&annals::home::MessageRecord) -> std::io::Result<()>| {
-        let mut visit = |mut message: annals::home::MessageRecord| {
+    // One walk over the messages, whatever is made of each.
+    let mut walk = |show: &mut dyn FnMut(&MessageRecord) -> std::io::Result<()>| {
+        let range = page.as_ref().unwrap_or(&MessageRange::ALL);
+        let mut messages = home.messages(&session, range, Want::Parts);
+        for message in &mut messages {
+            let mut message = message?;
             let wanted = match (&args.message, &message.stored.key) {
                 (Some(wanted), Key::Message(_, id)) => id.as_str().starts_with(wanted.as_str()),
                 _ => true,
             };
-            let shown = if wanted { show(&message) } else { Ok(()) };
             n_shown += usize::from(wanted);
             n_parts += message.parts.len();
             quarantined.append(&mut message.quarantined);
-            match shown {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failed = Some(error);
-                    ControlFlow::Break(())
-                }
+            if wanted {
+                show(&message)?;
             }
-        };
-        let Some(page) = &page else { return home.messages(&session, Want::Parts, &mut visit) };
-        let found = home.page(&session, page, Want::Parts)?;
-        let _ = found.value.into_iter().try_for_each(visit);
-        Ok(found.quarantined)
+        }
+        Ok::<_, CliError>(messages.into_quarantined())
     };
     let unvisited = if context.json {
         let mut writer = ExportWriter::new(&session.stored.document);
@@ -140,9 +133,6 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
         unvisited
     };
     quarantined.extend(unvisited);
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
     output.finish()?;
     if let (Some(wanted), 0) = (&args.message, n_shown) {
         return Err(CliError::new(format!("no message of session {} begins with {wanted:?}", session.id)));
@@ -163,11 +153,11 @@ fn page(
     session: &SessionRecord,
     limit: usize,
     before: Option<&str>,
-) -> Result<Page, CliError> {
-    let Some(before) = before else { return Ok(Page { before: None, limit }) };
+) -> Result<MessageRange, CliError> {
+    let Some(before) = before else { return Ok(MessageRange { before: None, last: Some(limit) }) };
     let id = MessageId::parse(before).map_err(CliError::new)?;
     match home.document(&Key::Message(session.id.clone(), id.clone()))? {
-        Some(_) => Ok(Page { before: Some(id), limit }),
+        Some(_) => Ok(MessageRange { before: Some(id), last: Some(limit) }),
         None => Err(CliError::new(format!("session {} has no message {before}", session.id))),
     }
 }

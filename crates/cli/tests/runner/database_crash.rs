@@ -1,12 +1,11 @@
 //! `annals copy` killed at any moment: the database is whole, every session in it is whole, and the next copy goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use annals::home::{Read, SessionRecord, Want};
+use annals::home::{MessageRange, Read, SessionRecord, Want};
 use annals::homes::opencode::arrange::is_same;
 use annals::model::Stored;
 use annals_testkit::opencode::{Lab, OpenCode};
@@ -84,12 +83,13 @@ fn look(database: &Path) -> Rows {
 /// The messages and parts of a session, in order.
 fn transcript(home: &dyn Read, session: &SessionRecord) -> Vec<Stored> {
     let mut documents = Vec::new();
-    let unread = home.messages(session, Want::Parts, &mut |message| {
+    let mut messages = home.messages(session, &MessageRange::ALL, Want::Parts);
+    for message in &mut messages {
+        let message = message.unwrap();
         documents.push(message.stored);
         documents.extend(message.parts);
-        ControlFlow::Continue(())
-    });
-    assert!(unread.unwrap().is_empty());
+    }
+    assert!(messages.into_quarantined().is_empty());
     documents
 }
 

@@ -1,7 +1,6 @@
 //! Several homes read as one.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use annals_core::id::{Millis, SessionId};
@@ -11,7 +10,8 @@ use crate::check::Problem;
 use crate::figures::Figures;
 use crate::history::History;
 use crate::home::{
-    Extent, Found, MessageRecord, Page, Quarantined, Read, ReadError, SessionRecord, Want, read_figures,
+    Extent, Found, Inspect, MessageRange, Messages, Past, Read, ReadError, SessionFiles, SessionRecord,
+    Summaries, Want, read_figures,
 };
 use crate::query::SessionQuery;
 use crate::summary::SessionSummary;
@@ -103,15 +103,10 @@ impl Read for UnionHome<'_> {
         Ok(merged)
     }
 
-    fn messages(
-        &self,
-        session: &SessionRecord,
-        want: Want,
-        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
-    ) -> Result<Vec<Quarantined>, ReadError> {
+    fn messages<'h>(&'h self, session: &'h SessionRecord, range: &MessageRange, want: Want) -> Messages<'h> {
         match self.home_of(session) {
-            Some(home) => home.messages(session, want, visit),
-            None => Ok(Vec::new()),
+            Some(home) => home.messages(session, range, want),
+            None => Messages::none(),
         }
     }
 
@@ -133,68 +128,16 @@ impl Read for UnionHome<'_> {
         }
     }
 
-    fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
-        let mut problems = Vec::new();
-        for home in &self.0 {
-            // A home that cannot be checked hides no other.
-            match home.check(now, progress) {
-                Ok(found) => problems.extend(found),
-                Err(error) if self.0.len() > 1 => problems.push(Problem::of_error(&home.url(), &error)),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(problems)
+    fn summaries(&self) -> Option<&dyn Summaries> {
+        Some(self)
     }
 
-    fn extent(&self) -> Result<Extent, ReadError> {
-        let mut sum = Extent::default();
-        for home in &self.0 {
-            let extent = home.extent()?;
-            sum.messages += extent.messages;
-            sum.parts += extent.parts;
-            sum.bytes += extent.bytes;
-            sum.is_damaged |= extent.is_damaged;
-        }
-        Ok(sum)
+    fn inspect(&self) -> Option<&dyn Inspect> {
+        Some(self)
     }
 
-    fn data_directory(&self, session: &SessionRecord) -> Option<PathBuf> {
-        self.home_of(session)?.data_directory(session)
-    }
-
-    fn figures(
-        &self,
-        session: &SessionRecord,
-        want: Want,
-        visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
-    ) -> Result<Vec<Quarantined>, ReadError> {
-        match self.home_of(session) {
-            Some(home) => home.figures(session, want, visit),
-            None => read_figures(self, session, want, visit),
-        }
-    }
-
-    fn page(
-        &self,
-        session: &SessionRecord,
-        page: &Page,
-        want: Want,
-    ) -> Result<Found<Vec<MessageRecord>>, ReadError> {
-        match self.home_of(session) {
-            Some(home) => home.page(session, page, want),
-            None => Ok(Found::default()),
-        }
-    }
-
-    fn summaries(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
-        if let [only] = self.0[..] {
-            return only.summaries(sessions);
-        }
-        let summary = |session: &&SessionRecord| match self.home_of(session) {
-            Some(home) => home.summaries(&[session]).map(|mut summaries| summaries.pop().flatten()),
-            None => Ok(None),
-        };
-        sessions.iter().map(summary).collect()
+    fn files(&self) -> Option<&dyn SessionFiles> {
+        Some(self)
     }
 
     fn history(&self) -> Option<&dyn History> {
@@ -205,8 +148,74 @@ impl Read for UnionHome<'_> {
         }
     }
 
+    fn past(&self) -> Option<&dyn Past> {
+        match self.0[..] {
+            [only] => only.past(),
+            _ => None,
+        }
+    }
+}
+
+impl Summaries for UnionHome<'_> {
+    fn summarize(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
+        if let [only] = self.0[..] {
+            return match only.summaries() {
+                Some(summaries) => summaries.summarize(sessions),
+                None => Ok(vec![None; sessions.len()]),
+            };
+        }
+        let summary = |session: &&SessionRecord| match self.home_of(session).and_then(|home| home.summaries())
+        {
+            Some(known) => known.summarize(&[session]).map(|mut summaries| summaries.pop().flatten()),
+            None => Ok(None),
+        };
+        sessions.iter().map(summary).collect()
+    }
+
+    fn figures(&self, session: &SessionRecord, want: Want) -> Result<Found<Vec<Figures>>, ReadError> {
+        let Some(home) = self.home_of(session) else { return Ok(Found::default()) };
+        match home.summaries() {
+            Some(summaries) => summaries.figures(session, want),
+            None => read_figures(home, session, want),
+        }
+    }
+}
+
+impl Inspect for UnionHome<'_> {
+    fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
+        let mut problems = Vec::new();
+        for home in &self.0 {
+            let Some(inspected) = home.inspect() else { continue };
+            // A home that cannot be checked hides no other.
+            match inspected.check(now, progress) {
+                Ok(found) => problems.extend(found),
+                Err(error) if self.0.len() > 1 => problems.push(Problem::of_error(&home.url(), &error)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(problems)
+    }
+
+    fn extent(&self) -> Result<Extent, ReadError> {
+        let mut sum = Extent::default();
+        for inspected in self.0.iter().filter_map(|home| home.inspect()) {
+            let extent = inspected.extent()?;
+            sum.messages += extent.messages;
+            sum.parts += extent.parts;
+            sum.bytes += extent.bytes;
+            sum.is_damaged |= extent.is_damaged;
+        }
+        Ok(sum)
+    }
+
     fn remarks(&self) -> Vec<String> {
-        self.0.iter().flat_map(|home| home.remarks()).collect()
+        self.0.iter().filter_map(|home| home.inspect()).flat_map(|inspected| inspected.remarks()).collect()
+    }
+}
+
+impl SessionFiles for UnionHome<'_> {
+    fn data_directory(&self, session: &SessionRecord) -> Option<PathBuf> {
+        self.home_of(session)?.files()?.data_directory(session)
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use annals_core::id::{MessageId, Millis, PartId, ProjectId, SessionId};
 use annals_core::{Key, Stored};
 
-use crate::home::{Found, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::home::{Found, MessageRange, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
 use crate::homes::opencode::database::OpencodeDatabase;
 
 /// A home that sync can follow.
@@ -127,8 +127,13 @@ pub(super) fn look(
     {
         return result;
     }
-    source.messages(session, Want::Parts, &mut |record| match Seen::of(record) {
-        Some(seen) => visit(seen),
-        None => ControlFlow::Continue(()),
-    })
+    let mut messages = source.messages(session, &MessageRange::ALL, Want::Parts);
+    for record in &mut messages {
+        if let Some(seen) = Seen::of(record?)
+            && visit(seen).is_break()
+        {
+            break;
+        }
+    }
+    Ok(messages.into_quarantined())
 }

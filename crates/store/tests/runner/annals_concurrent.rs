@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use annals::history::{History, LogQuery};
-use annals::home::{CommitError, Read, Write};
+use annals::home::{CommitError, Inspect, Read, Write};
 use annals::model::Transaction;
 use annals::model::id::SessionId;
 use annals::stores::sqlite::SqliteStore;

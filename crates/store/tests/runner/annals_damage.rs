@@ -6,13 +6,12 @@
 //! do is not noticed, and a view of the past may then lack what was there. But it never shows what the document never said.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use annals::check::Problem;
 use annals::history::{At, History};
-use annals::home::{Read, Want, Write};
+use annals::home::{Inspect, MessageRange, Read, Want, Write};
 use annals::model::id::{MessageId, PartId, ProjectId, SessionId};
 use annals::model::{Document, Key, Transaction};
 use annals::query::SessionQuery;
@@ -330,12 +329,11 @@ fn texts_as_far_as_possible(home: &dyn Read) -> Texts {
     let Ok(found) = home.sessions(&SessionQuery::default()) else { return texts };
     for record in found.value {
         add(record.stored.key.clone(), &record.stored.document);
-        let _ = home.messages(&record, Want::Parts, &mut |message| {
+        for message in home.messages(&record, &MessageRange::ALL, Want::Parts).flatten() {
             for stored in std::iter::once(&message.stored).chain(&message.parts) {
                 add(stored.key.clone(), &stored.document);
             }
-            ControlFlow::Continue(())
-        });
+        }
     }
     texts
 }

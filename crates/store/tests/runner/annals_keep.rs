@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use annals::history::{self, At, History, LogQuery, UndoError};
-use annals::home::{CommitError, Read, ReadError, Write};
+use annals::home::{CommitError, Inspect, Read, ReadError, Write};
 use annals::ids;
 use annals::model::id::{MessageId, PartId, SessionId};
 use annals::model::lens::Session;

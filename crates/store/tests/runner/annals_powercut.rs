@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use annals::home::{Read, Write};
+use annals::home::{Inspect, Write};
 use annals::model::id::{MessageId, PartId, SessionId};
 use annals::model::search::query::parse;
 use annals::search::{Request, SearchError, Wanted};

@@ -1,7 +1,7 @@
 //! annals.db: transactions, revisions, and every state there ever was.
 
 use annals::history::{self, At, History, LogQuery, UndoError};
-use annals::home::{CommitError, ConflictKind, Read, Write};
+use annals::home::{CommitError, ConflictKind, Inspect, Read, Summaries, Write};
 use annals::ids;
 use annals::model::id::{MessageId, PartId};
 use annals::model::lens::Session;
@@ -39,7 +39,7 @@ fn what_is_committed_is_read_back_by_another_process() {
     let store = SqliteStore::open(&directory.path().join("annals.db")).unwrap();
     assert_eq!(export(&store, sample.session.as_str()), before);
     let record = session(&store, sample.session.as_str());
-    let summary = store.summaries(&[&record]).unwrap().remove(0).unwrap();
+    let summary = store.summarize(&[&record]).unwrap().remove(0).unwrap();
     assert_eq!((summary.messages, summary.parts), (2, 2));
     assert_eq!(summary.models, ["lab/lab-large"]);
     assert!((summary.usage.cost - 0.0123).abs() < 1e-9);
@@ -88,14 +88,14 @@ fn what_is_deleted_stays_in_history_and_can_come_back() {
     let receipt = store.commit(transaction).unwrap();
     assert_eq!((receipt.written, receipt.deleted), (0, 2));
     assert_eq!(messages(&store, &record).0.len(), 1);
-    assert_eq!(store.summaries(&[&record]).unwrap().remove(0).unwrap().parts, 1);
+    assert_eq!(store.summarize(&[&record]).unwrap().remove(0).unwrap().parts, 1);
 
     let then = store.at(At::Revision(first)).unwrap().unwrap();
     assert_eq!(export(&*then, sample.session.as_str()), before);
     let restore = history::restore(&store, &*then, &sample.session, "bring it back".to_owned()).unwrap();
     store.commit(restore).unwrap();
     assert_eq!(export(&store, sample.session.as_str()), before);
-    assert_eq!(store.summaries(&[&record]).unwrap().remove(0).unwrap().parts, 2);
+    assert_eq!(store.summarize(&[&record]).unwrap().remove(0).unwrap().parts, 2);
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_text_that_was_cut_short_is_edited_not_continued() {
     let (key, _) = sample.text(&message, &part, "");
     let text = then.document(&key).unwrap().unwrap().document;
     assert!(text.text().contains("\"It was cut\""), "{}", text.text());
-    assert!(then.in_progress(&sample.session).unwrap().is_empty());
+    assert!(then.past().unwrap().in_progress(&sample.session).unwrap().is_empty());
 }
 
 /// A state that went on for a while and was replaced later: how it was in between is not kept, and said not to be.
@@ -235,7 +235,7 @@ fn a_step_of_an_earlier_state_is_known_to_be_one() {
         let then = store.at(At::Revision(revision)).unwrap().unwrap();
         let text = then.document(&key).unwrap().unwrap().document;
         let text = text.root().get("text").and_then(|text| text.as_text()).unwrap().to_string();
-        let found = then.in_progress(&sample.session).unwrap();
+        let found = then.past().unwrap().in_progress(&sample.session).unwrap();
         (text, found.into_iter().find(|found| found.became.key == key).map(|found| found.written))
     };
     assert_eq!(at(steps[0]), (String::new(), Some(steps[0])));

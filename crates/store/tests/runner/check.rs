@@ -7,7 +7,7 @@ use annals_testkit::Fixture;
 use super::kit::{PROJECT, Sample, empty_home, messages, open, session, write};
 
 fn kinds(home: &dyn Read, now: i64) -> Vec<(ProblemKind, String)> {
-    home.check(now, &|| {}).unwrap().into_iter().map(|problem| (problem.kind, problem.place)).collect()
+    home.inspect().unwrap().check(now, &|| {}).unwrap().into_iter().map(|problem| (problem.kind, problem.place)).collect()
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn an_answer_that_ended_with_tool_calls_is_not_the_end_of_a_turn() {
         for (id, state) in expected {
             assert!(states.contains(&(id.to_owned(), state)), "{id} in {}", home.url());
         }
-        let problems = home.check(1_999_999_999_999, &|| {}).unwrap();
+        let problems = home.inspect().unwrap().check(1_999_999_999_999, &|| {}).unwrap();
         let between_steps: Vec<_> =
             problems.iter().filter(|problem| problem.detail.contains("between two steps")).collect();
         assert_eq!(between_steps.len(), 1, "{between_steps:?}");
@@ -172,7 +172,7 @@ fn an_answer_that_ended_with_tool_calls_is_not_the_end_of_a_turn() {
         assert_eq!(between_steps[0].session.as_ref(), Some(&killed));
         // It may be at work as long as the session has not rested.
         let made = steps[steps.len() - 2].made;
-        let problems = home.check(made + 60_000, &|| {}).unwrap();
+        let problems = home.inspect().unwrap().check(made + 60_000, &|| {}).unwrap();
         assert!(!problems.iter().any(|problem| problem.detail.contains("between two steps")));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use annals::home::{Read, ReadError};
+use annals::home::{Inspect, Read, ReadError};
 use annals::homes::opencode::directory::{OpenDirError, OpencodeDirectory};
 use annals::query::SessionQuery;
 

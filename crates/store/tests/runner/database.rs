@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use annals::home::{CommitError, ConflictKind, Read, SessionRecord, Write};
+use annals::home::{CommitError, ConflictKind, Inspect, Read, SessionRecord, Write};
 use annals::homes::opencode::database::{Generation, OpencodeDatabase};
 use annals::model::id::{IdGenerator, MessageId, PartId, ProjectId, SessionId};
 use annals::model::json::same_value;

@@ -2,13 +2,12 @@
 //! made worse.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use annals::check::{Problem, ProblemKind};
 use annals::copy::{Account, OnDifference, Options, Tally, copy};
-use annals::home::{Read, ReadError, Want, Write};
+use annals::home::{Inspect, MessageRange, Read, ReadError, Want, Write};
 use annals::homes::opencode::complete;
 use annals::homes::opencode::database::{Generation, OpenDbError, OpencodeDatabase};
 use annals::model::id::{MessageId, PartId};
@@ -76,17 +75,21 @@ fn see_home(home: &OpencodeDatabase, seen: &mut Seen) {
     let started = Instant::now();
     for record in found.value {
         assert!(started.elapsed() < PATIENCE, "not done after {:?}", started.elapsed());
-        let read = home.messages(&record, Want::Parts, &mut |message| {
+        let mut messages = home.messages(&record, &MessageRange::ALL, Want::Parts);
+        for message in &mut messages {
+            let message = match message {
+                Ok(message) => message,
+                Err(error) => {
+                    seen.problems.push(failed(error));
+                    continue;
+                }
+            };
             seen.problems.extend(message.quarantined.iter().map(ToString::to_string));
             for stored in std::iter::once(message.stored).chain(message.parts) {
                 seen.documents.insert(format!("{:?}", stored.key), stored.document);
             }
-            ControlFlow::Continue(())
-        });
-        match read {
-            Ok(quarantined) => seen.problems.extend(quarantined.iter().map(ToString::to_string)),
-            Err(error) => seen.problems.push(failed(error)),
         }
+        seen.problems.extend(messages.into_quarantined().iter().map(ToString::to_string));
         for key in [Key::Todo(record.id.clone()), Key::Share(record.id.clone())] {
             match home.document(&key) {
                 Ok(stored) => {
@@ -308,12 +311,9 @@ fn a_damaged_index_hides_nothing() {
         let found = session(&home, record.id.as_str());
         assert_eq!(found.stored.document, record.stored.document, "found by its id as well");
         let counts = |want: Want| {
-            let mut counts = Vec::new();
-            let quarantined = home.messages(&record, want, &mut |message| {
-                counts.push(message.n_parts);
-                ControlFlow::Continue(())
-            });
-            assert!(quarantined.unwrap().is_empty());
+            let mut messages = home.messages(&record, &MessageRange::ALL, want);
+            let counts: Vec<usize> = messages.by_ref().map(|message| message.unwrap().n_parts).collect();
+            assert!(messages.into_quarantined().is_empty());
             counts
         };
         assert_eq!(counts(Want::PartCounts), counts(Want::Parts));

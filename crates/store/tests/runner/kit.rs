@@ -1,10 +1,9 @@
 //! What the tests of this crate share.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::Path;
 
-use annals::home::{MessageRecord, Quarantined, Read, SessionRecord, Want, Write};
+use annals::home::{MessageRange, MessageRecord, Quarantined, Read, SessionRecord, Want, Write};
 use annals::homes::opencode::database::{Generation, OpencodeDatabase};
 use annals::homes::opencode::directory::OpencodeDirectory;
 use annals::model::format::opencode::ExportWriter;
@@ -102,13 +101,9 @@ pub(crate) fn session_id(id: &str) -> SessionId {
 
 /// All messages of a session with their parts, and all that was unreadable.
 pub(crate) fn messages(home: &dyn Read, session: &SessionRecord) -> (Vec<MessageRecord>, Vec<Quarantined>) {
-    let mut messages = Vec::new();
-    let mut quarantined = home
-        .messages(session, Want::Parts, &mut |message| {
-            messages.push(message);
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    let mut read = home.messages(session, &MessageRange::ALL, Want::Parts);
+    let mut messages: Vec<MessageRecord> = read.by_ref().map(Result::unwrap).collect();
+    let mut quarantined = read.into_quarantined();
     for message in &mut messages {
         quarantined.append(&mut message.quarantined);
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use annals::history::{At, History, LogQuery};
-use annals::home::{Page, Read, Want};
+use annals::home::{Inspect, MessageRange, Read, Want};
 use annals::model::Key;
 use annals::query::SessionQuery;
 use annals::stores::sqlite::SqliteStore;
@@ -72,7 +72,9 @@ fn pages_make_up_the_session() {
                 let mut paged: Vec<String> = Vec::new();
                 let mut before = None;
                 loop {
-                    let page = home.page(&session, &Page { before, limit: 3 }, Want::Parts).unwrap().value;
+                    let range = MessageRange { before, last: Some(3) };
+                    let page: Vec<_> =
+                        home.messages(&session, &range, Want::Parts).map(Result::unwrap).collect();
                     let Some(Key::Message(_, first)) = page.first().map(|message| message.stored.key.clone())
                     else {
                         break;
@@ -82,8 +84,8 @@ fn pages_make_up_the_session() {
                 }
                 let whole: Vec<String> = whole.iter().map(|message| format!("{message:?}")).collect();
                 assert_eq!(paged, whole, "{} in {}", session.id, home.url());
-                let nowhere = Page { before: Some(annals::ids::new_message()), limit: 3 };
-                assert!(home.page(&session, &nowhere, Want::Parts).unwrap().value.is_empty());
+                let nowhere = MessageRange { before: Some(annals::ids::new_message()), last: Some(3) };
+                assert_eq!(home.messages(&session, &nowhere, Want::Parts).count(), 0);
             }
         }
     }

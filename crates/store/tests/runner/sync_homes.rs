@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use annals::history::{At, History, LogQuery};
-use annals::home::{Read, Write};
+use annals::home::{Read, Summaries, Write};
 use annals::homes::opencode::arrange;
 use annals::homes::opencode::database::{Generation, OpencodeDatabase};
 use annals::homes::opencode::directory::OpencodeDirectory;
@@ -318,7 +318,7 @@ fn the_numbers_are_those_of_where_it_was_used_last() {
                     sync(&store, &order, Options { stage: *stage, ..ALL }, &()).unwrap();
                 }
                 let record = session(&store, id.as_str());
-                let summary = store.summaries(&[&record]).unwrap().remove(0).unwrap();
+                let summary = store.summarize(&[&record]).unwrap().remove(0).unwrap();
                 assert_eq!((summary.messages, summary.parts), (7, 6), "{stages:?}");
                 if !stages.contains(&Stage::Calls) {
                     continue;
@@ -346,7 +346,7 @@ fn who_is_overtaken_leaves_numbers_as_they_are() {
     let messages = Options { stage: Stage::Messages, ..ALL };
     sync(&store, &[&homes.directory], messages, &Overtaking(&other, &homes.directory)).unwrap();
     let record = session(&store, id.as_str());
-    let summary = store.summaries(&[&record]).unwrap().remove(0).unwrap();
+    let summary = store.summarize(&[&record]).unwrap().remove(0).unwrap();
     assert_eq!((summary.messages, summary.parts), (6, 6));
     assert_eq!(query(store.path(), "SELECT count(*) FROM session WHERE brief"), ["0"]);
 }

@@ -233,7 +233,8 @@ impl Workplace {
             for (n, (revision, state)) in states.iter().enumerate() {
                 let then = self.store.at(At::Revision(*revision)).unwrap().unwrap();
                 let session = key.session().cloned();
-                let in_progress = session.map(|id| then.in_progress(&id).unwrap()).unwrap_or_default();
+                let in_progress =
+                    session.map(|id| then.past().unwrap().in_progress(&id).unwrap()).unwrap_or_default();
                 let finished = in_progress.into_iter().find(|found| found.became.key == *key);
                 let kept = match finished {
                     Some(finished) => Some(finished.became.document),

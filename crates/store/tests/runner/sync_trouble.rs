@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use annals::history::{At, History};
-use annals::home::{Read, Write};
+use annals::home::{Read, Summaries, Write};
 use annals::model::{ContentHash, Document, Key, Transaction};
 use annals::query::SessionQuery;
 use annals::stores::sqlite::SqliteStore;
@@ -167,7 +167,7 @@ fn parts_follow_also_when_only_numbers_are_asked_for() {
     let n_parts = |store: &SqliteStore| {
         let record = session(store, sample.session.as_str());
         (
-            store.summaries(&[&record]).unwrap().remove(0).unwrap().parts,
+            store.summarize(&[&record]).unwrap().remove(0).unwrap().parts,
             messages(store, &record).0.iter().map(|m| m.parts.len()).sum(),
         )
     };

@@ -1,7 +1,6 @@
 //! Reading: the store as it is, or as it was at some moment, through the same functions.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
 use annals_core::id::{MessageId, Millis, SessionId};
 use annals_core::lens::Message;
@@ -19,8 +18,8 @@ use crate::check::Problem;
 use crate::figures::Figures;
 use crate::history::History;
 use crate::home::{
-    Extent, Found, InProgress, MessageRecord, Page, Quarantined, Read, ReadError, Reason, SessionRecord,
-    Want, read_figures, row_place,
+    Extent, Found, InProgress, Inspect, MessageRange, MessageRecord, Messages, Past, Quarantined, Read,
+    ReadError, Reason, SessionRecord, Summaries, Want, read_figures, row_place,
 };
 use crate::query::SessionQuery;
 use crate::summary::SessionSummary;
@@ -278,61 +277,96 @@ impl<'s> View<'s> {
         })
     }
 
-    /// Visits these messages of a session, a page at a time. Returns which could not be read.
-    fn visit(
+    /// The first page of these messages of a session, and how many of them it took.
+    fn first_page(
         &self,
         session: &SessionRecord,
-        mut pending: &[(i64, String)],
+        pending: &[(i64, String)],
         want: Want,
-        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
-    ) -> Result<Vec<Quarantined>, ReadError> {
-        let mut quarantined = Vec::new();
-        while !pending.is_empty() {
-            // Read again from here, should the read have to be repeated.
-            let page = self.store.read(|connection| {
-                let (mut records, mut problems) = (Vec::new(), Vec::new());
-                let (mut n_taken, mut n_bytes) = (0, 0);
-                for (n, id) in pending.iter().take(PAGE) {
-                    n_taken += 1;
-                    let key =
-                        |_: Option<&str>| Some(Key::Message(session.id.clone(), MessageId::parse(id).ok()?));
-                    match self.stored(connection, *n, key)? {
-                        Ok(Some(stored)) => {
-                            let created = Message::created_in(stored.document.root());
-                            let made = created.or_else(|| session.info.created()).unwrap_or(0);
-                            let (position, provenance) = placement(connection, *n)?;
-                            let mut record = MessageRecord {
-                                stored: stored.at(position).by(provenance),
-                                made,
-                                parts: Vec::new(),
-                                n_parts: 0,
-                                quarantined: Vec::new(),
-                            };
-                            self.add_parts(connection, &session.id, *n, &mut record, want)?;
-                            n_bytes += record.stored.document.bytes().len();
-                            n_bytes +=
-                                record.parts.iter().map(|part| part.document.bytes().len()).sum::<usize>();
-                            records.push(record);
-                        }
-                        Ok(None) => {}
-                        Err(problem) => problems.push(problem),
+    ) -> Result<(Found<Vec<MessageRecord>>, usize), ReadError> {
+        self.store.read(|connection| {
+            let mut found: Found<Vec<MessageRecord>> = Found::default();
+            let (mut n_taken, mut n_bytes) = (0, 0);
+            for (n, id) in pending.iter().take(PAGE) {
+                n_taken += 1;
+                let key =
+                    |_: Option<&str>| Some(Key::Message(session.id.clone(), MessageId::parse(id).ok()?));
+                match self.stored(connection, *n, key)? {
+                    Ok(Some(stored)) => {
+                        let created = Message::created_in(stored.document.root());
+                        let made = created.or_else(|| session.info.created()).unwrap_or(0);
+                        let (position, provenance) = placement(connection, *n)?;
+                        let mut record = MessageRecord {
+                            stored: stored.at(position).by(provenance),
+                            made,
+                            parts: Vec::new(),
+                            n_parts: 0,
+                            quarantined: Vec::new(),
+                        };
+                        self.add_parts(connection, &session.id, *n, &mut record, want)?;
+                        n_bytes += record.stored.document.bytes().len();
+                        n_bytes += record.parts.iter().map(|part| part.document.bytes().len()).sum::<usize>();
+                        found.value.push(record);
                     }
-                    if n_bytes >= PAGE_BYTES {
-                        break;
-                    }
+                    Ok(None) => {}
+                    Err(problem) => found.quarantined.push(problem),
                 }
-                Ok((records, problems, n_taken))
-            })?;
-            let (records, problems, n_taken) = page;
-            pending = &pending[n_taken..];
-            quarantined.extend(problems);
-            for record in records {
-                if visit(record).is_break() {
-                    return Ok(quarantined);
+                if n_bytes >= PAGE_BYTES {
+                    break;
                 }
             }
+            Ok((found, n_taken))
+        })
+    }
+
+    /// The messages of a session as an iterator that outlives the view.
+    fn messages_of(self, session: &'s SessionRecord, range: &MessageRange, want: Want) -> Messages<'s> {
+        let range = range.clone();
+        let mut pending: Option<Vec<(i64, String)>> = None;
+        let mut n_done = 0;
+        Messages::in_batches(move || {
+            let mut quarantined = Vec::new();
+            let pending = match &pending {
+                Some(pending) if n_done == pending.len() => return Ok(None),
+                Some(pending) => pending,
+                None => {
+                    quarantined = self.quarantine(Some(&session.id))?;
+                    let all = self.message_numbers(&session.id)?;
+                    pending.insert(self.within(all, &range)?)
+                }
+            };
+            let (mut found, n_taken) = self.first_page(session, &pending[n_done..], want)?;
+            n_done += n_taken;
+            found.quarantined.append(&mut quarantined);
+            Ok(Some(found))
+        })
+    }
+
+    /// Those of the numbered messages that are within a range. Deleted ones are among them, which do not count.
+    fn within(&self, all: Vec<(i64, String)>, range: &MessageRange) -> Result<Vec<(i64, String)>, ReadError> {
+        let Some(last) = range.last else { return Ok(range.of(all, |(_, id)| id)) };
+        let before = MessageRange { before: range.before.clone(), last: None };
+        let mut all = before.of(all, |(_, id)| id);
+        let begin = self.store.read(|connection| {
+            let (mut begin, mut n_left) = (all.len(), last);
+            while begin > 0 && n_left > 0 {
+                begin -= 1;
+                n_left -= usize::from(self.is_there(connection, all[begin].0)?);
+            }
+            Ok(begin)
+        })?;
+        all.drain(..begin);
+        Ok(all)
+    }
+
+    /// Whether a message exists at the view's moment.
+    fn is_there(&self, connection: &Connection, n: i64) -> rusqlite::Result<bool> {
+        match self.at {
+            None => {
+                connection.prepare_cached("SELECT 1 FROM document WHERE n = ?1 AND hash NOTNULL")?.exists([n])
+            }
+            Some(_) => Ok(self.state(connection, n)?.is_some_and(|state| state.hash.is_some())),
         }
-        Ok(quarantined)
     }
 
     /// What could not be read of a session when it was last looked for; without one, of none that is in the store.
@@ -391,44 +425,8 @@ impl Read for View<'_> {
         Ok(read?)
     }
 
-    fn messages(
-        &self,
-        session: &SessionRecord,
-        want: Want,
-        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
-    ) -> Result<Vec<Quarantined>, ReadError> {
-        let mut quarantined = self.quarantine(Some(&session.id))?;
-        let pending = self.message_numbers(&session.id)?;
-        quarantined.extend(self.visit(session, &pending, want, visit)?);
-        Ok(quarantined)
-    }
-
-    fn page(
-        &self,
-        session: &SessionRecord,
-        page: &Page,
-        want: Want,
-    ) -> Result<Found<Vec<MessageRecord>>, ReadError> {
-        let mut found = Found { value: Vec::new(), quarantined: self.quarantine(Some(&session.id))? };
-        let all = self.message_numbers(&session.id)?;
-        let end = match &page.before {
-            Some(before) => all.iter().position(|(_, id)| id == before.as_str()).unwrap_or(0),
-            None => all.len(),
-        };
-        // Messages that are deleted are among them, so a page may take more than one step.
-        let mut end = end;
-        while end > 0 && found.value.len() < page.limit {
-            let begin = end.saturating_sub(page.limit - found.value.len());
-            let mut records = Vec::new();
-            found.quarantined.extend(self.visit(session, &all[begin..end], want, &mut |record| {
-                records.push(record);
-                ControlFlow::Continue(())
-            })?);
-            records.append(&mut found.value);
-            found.value = records;
-            end = begin;
-        }
-        Ok(found)
+    fn messages<'h>(&'h self, session: &'h SessionRecord, range: &MessageRange, want: Want) -> Messages<'h> {
+        self.messages_of(session, range, want)
     }
 
     fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
@@ -472,6 +470,11 @@ impl Read for View<'_> {
                     }
                 }
             }
+            for (record, record_id) in below(connection, session, Kind::Record)? {
+                if is_there(record)?.is_some() {
+                    keys.extend(Kind::Record.key(&record_id, None, Some(id.as_str()), None));
+                }
+            }
             for kind in Kind::BESIDE {
                 if let Some(n) = number(connection, session, kind, "")?
                     && is_there(n)?.is_some()
@@ -483,6 +486,73 @@ impl Read for View<'_> {
         })
     }
 
+    fn summaries(&self) -> Option<&dyn Summaries> {
+        Some(self)
+    }
+
+    fn inspect(&self) -> Option<&dyn Inspect> {
+        Some(self)
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        Some(self.store)
+    }
+
+    fn past(&self) -> Option<&dyn Past> {
+        self.at.is_some().then_some(self)
+    }
+}
+
+impl Summaries for View<'_> {
+    fn summarize(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
+        if self.at.is_some() {
+            return Ok(vec![None; sessions.len()]);
+        }
+        self.store.read(|connection| derived::summaries(connection, sessions))
+    }
+
+    fn figures(&self, session: &SessionRecord, want: Want) -> Result<Found<Vec<Figures>>, ReadError> {
+        if self.at.is_some() {
+            return read_figures(self, session, want);
+        }
+        self.store.read(|connection| {
+            let value = match number(connection, 0, Kind::Session, session.id.as_str())? {
+                Some(n) => figures_of_session(connection, n, want)?,
+                None => Vec::new(),
+            };
+            Ok(Found { value, quarantined: quarantine(connection, Some(&session.id))? })
+        })
+    }
+}
+
+impl Inspect for View<'_> {
+    fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
+        self.store.check_all(self, now, progress)
+    }
+
+    fn extent(&self) -> Result<Extent, ReadError> {
+        self.store.read(|connection| {
+            let count = |kind: Kind| -> rusqlite::Result<(usize, i64)> {
+                connection.query_row(
+                    "SELECT count(*), coalesce(sum(size), 0) FROM document WHERE kind = ?1 AND hash IS NOT NULL",
+                    [kind.number()],
+                    |row| Ok((row.get(0)?, row.get(1)?)),
+                )
+            };
+            let (messages, parts): (usize, usize) = connection.query_row(
+                "SELECT coalesce(sum(messages), 0), coalesce(sum(parts), 0) FROM session WHERE brief",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
+            let bytes: i64 =
+                connection.query_row("SELECT coalesce(sum(size), 0) FROM document", [], |row| row.get(0))?;
+            let (messages, parts) = (messages + count(Kind::Message)?.0, parts + count(Kind::Part)?.0);
+            Ok(Extent { messages, parts, bytes: bytes.unsigned_abs(), is_damaged: false })
+        })
+    }
+}
+
+impl Past for View<'_> {
     fn in_progress(&self, id: &SessionId) -> Result<Vec<InProgress>, ReadError> {
         let Some(moment) = self.at else { return Ok(Vec::new()) };
         self.store.read(|connection| {
@@ -517,62 +587,6 @@ impl Read for View<'_> {
             Ok(found)
         })
     }
-
-    fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
-        self.store.check_all(self, now, progress)
-    }
-
-    fn extent(&self) -> Result<Extent, ReadError> {
-        self.store.read(|connection| {
-            let count = |kind: Kind| -> rusqlite::Result<(usize, i64)> {
-                connection.query_row(
-                    "SELECT count(*), coalesce(sum(size), 0) FROM document WHERE kind = ?1 AND hash IS NOT NULL",
-                    [kind.number()],
-                    |row| Ok((row.get(0)?, row.get(1)?)),
-                )
-            };
-            let (messages, parts): (usize, usize) = connection.query_row(
-                "SELECT coalesce(sum(messages), 0), coalesce(sum(parts), 0) FROM session WHERE brief",
-                [],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )?;
-            let bytes: i64 =
-                connection.query_row("SELECT coalesce(sum(size), 0) FROM document", [], |row| row.get(0))?;
-            let (messages, parts) = (messages + count(Kind::Message)?.0, parts + count(Kind::Part)?.0);
-            Ok(Extent { messages, parts, bytes: bytes.unsigned_abs(), is_damaged: false })
-        })
-    }
-
-    fn figures(
-        &self,
-        session: &SessionRecord,
-        want: Want,
-        visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
-    ) -> Result<Vec<Quarantined>, ReadError> {
-        if self.at.is_some() {
-            return read_figures(self, session, want, visit);
-        }
-        let (figures, quarantined) = self.store.read(|connection| {
-            let figures = match number(connection, 0, Kind::Session, session.id.as_str())? {
-                Some(n) => figures_of_session(connection, n, want)?,
-                None => Vec::new(),
-            };
-            Ok((figures, quarantine(connection, Some(&session.id))?))
-        })?;
-        let _ = figures.into_iter().try_for_each(visit);
-        Ok(quarantined)
-    }
-
-    fn summaries(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
-        if self.at.is_some() {
-            return Ok(vec![None; sessions.len()]);
-        }
-        self.store.read(|connection| derived::summaries(connection, sessions))
-    }
-
-    fn history(&self) -> Option<&dyn History> {
-        Some(self.store)
-    }
 }
 
 impl Read for SqliteStore {
@@ -592,22 +606,8 @@ impl Read for SqliteStore {
         View::now(self).session(id)
     }
 
-    fn messages(
-        &self,
-        session: &SessionRecord,
-        want: Want,
-        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
-    ) -> Result<Vec<Quarantined>, ReadError> {
-        View::now(self).messages(session, want, visit)
-    }
-
-    fn page(
-        &self,
-        session: &SessionRecord,
-        page: &Page,
-        want: Want,
-    ) -> Result<Found<Vec<MessageRecord>>, ReadError> {
-        View::now(self).page(session, page, want)
+    fn messages<'h>(&'h self, session: &'h SessionRecord, range: &MessageRange, want: Want) -> Messages<'h> {
+        View::now(self).messages_of(session, range, want)
     }
 
     fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
@@ -618,29 +618,36 @@ impl Read for SqliteStore {
         View::now(self).session_keys(id)
     }
 
+    fn summaries(&self) -> Option<&dyn Summaries> {
+        Some(self)
+    }
+
+    fn inspect(&self) -> Option<&dyn Inspect> {
+        Some(self)
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        Some(self)
+    }
+}
+
+impl Summaries for SqliteStore {
+    fn summarize(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
+        View::now(self).summarize(sessions)
+    }
+
+    fn figures(&self, session: &SessionRecord, want: Want) -> Result<Found<Vec<Figures>>, ReadError> {
+        View::now(self).figures(session, want)
+    }
+}
+
+impl Inspect for SqliteStore {
     fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
         View::now(self).check(now, progress)
     }
 
     fn extent(&self) -> Result<Extent, ReadError> {
         View::now(self).extent()
-    }
-
-    fn figures(
-        &self,
-        session: &SessionRecord,
-        want: Want,
-        visit: &mut dyn FnMut(Figures) -> ControlFlow<()>,
-    ) -> Result<Vec<Quarantined>, ReadError> {
-        View::now(self).figures(session, want, visit)
-    }
-
-    fn summaries(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError> {
-        View::now(self).summaries(sessions)
-    }
-
-    fn history(&self) -> Option<&dyn History> {
-        Some(self)
     }
 }
 

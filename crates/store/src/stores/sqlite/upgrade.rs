@@ -133,7 +133,7 @@ mod tests {
     use super::super::{OpenStoreError, SCHEMA, SqliteStore, UPGRADES};
     use crate::events::{EventChange, Events, Start};
     use crate::history::{History, LogQuery};
-    use crate::home::{CommitError, Read, Write};
+    use crate::home::{CommitError, Inspect, Read, Write};
 
     /// All versions, with two that do not exist. The last is one that this version of annals cannot read.
     fn steps() -> Vec<&'static str> {
@@ -218,7 +218,7 @@ mod tests {
     fn messages_keep_the_order_they_had() {
         use annals_core::id::{MessageId, PartId, SessionId};
 
-        use crate::record::Want;
+        use crate::home::{MessageRange, Want};
 
         let (_directory, path) = store();
         let opened = SqliteStore::open(&path).unwrap();
@@ -252,14 +252,8 @@ mod tests {
         let upgraded = SqliteStore::open(&path).unwrap();
         let ids = |session: &SessionId| {
             let record = upgraded.session(session).unwrap().unwrap();
-            let mut ids = Vec::new();
-            let _ = upgraded
-                .messages(&record, Want::Parts, &mut |message| {
-                    ids.push(message.stored.key.to_string());
-                    std::ops::ControlFlow::Continue(())
-                })
-                .unwrap();
-            ids
+            let messages = upgraded.messages(&record, &MessageRange::ALL, Want::Parts);
+            messages.map(|message| message.unwrap().stored.key.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(ids(&sessions[0]), ["message msg_c2bf3f000001", "message msg_c2bf3f001001"]);
         assert_eq!(ids(&sessions[1]), ["message msg_c2bf3f001001", "message msg_c2bf3f000001"]);

@@ -1,7 +1,6 @@
 //! Checking: the file itself, references between rows, columns that make OpenCode fail, and every session.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use crate::homes::opencode::complete::{self, Completed, Surroundings};
 use annals_core::id::Millis;
@@ -11,7 +10,7 @@ use rusqlite::Connection;
 
 use super::OpencodeDatabase;
 use crate::check::{Problem, ProblemKind, arranged, check_sessions, plural, unreadable};
-use crate::home::{Read, ReadError, SessionRecord, Want};
+use crate::home::{MessageRange, Read, ReadError, SessionRecord, Want};
 use crate::sqlite::is_damage;
 
 /// So many damaged places of the file are named.
@@ -63,7 +62,8 @@ impl OpencodeDatabase {
                 detail,
             });
         };
-        self.messages(record, Want::Parts, &mut |message| {
+        for message in self.messages(record, &MessageRange::ALL, Want::Parts) {
+            let message = message?;
             if message.stored.provenance.is_verbatim() {
                 let around = Surroundings { created: message.made, ..Surroundings::default() };
                 look(&message.stored, complete::message(&message.stored.document, &around));
@@ -73,8 +73,7 @@ impl OpencodeDatabase {
                     }
                 }
             }
-            ControlFlow::Continue(())
-        })?;
+        }
         Ok(problems)
     }
 }

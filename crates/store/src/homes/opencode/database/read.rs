@@ -1,7 +1,6 @@
 //! Reading: rows become documents, a page of them in each transaction.
 
 use std::collections::{HashSet, VecDeque};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use crate::homes::opencode::arrange;
@@ -18,7 +17,8 @@ use super::column::{self, Column, write_object};
 use super::schema::Schema;
 use crate::check::Problem;
 use crate::home::{
-    Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want, row_place,
+    Extent, Found, Inspect, MessageRange, MessageRecord, Messages, Quarantined, Read, ReadError, Reason,
+    SessionFiles, SessionRecord, Want, row_place,
 };
 use crate::query::SessionQuery;
 use crate::sqlite::{self, is_damage};
@@ -104,43 +104,43 @@ impl Read for OpencodeDatabase {
         Ok(None)
     }
 
-    fn messages(
-        &self,
-        session: &SessionRecord,
-        want: Want,
-        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
-    ) -> Result<Vec<Quarantined>, ReadError> {
-        let mut quarantined = Vec::new();
-        let mut converted: VecDeque<MessageRecord> = match self.converted(session, want, &mut quarantined) {
-            Ok(converted) => converted.into(),
-            Err(error) if is_damage(&error) => {
-                quarantined.push(damaged("session_message", &error).of(&session.id));
-                VecDeque::new()
-            }
-            Err(error) => return Err(self.read_error(&error)),
-        };
+    fn messages<'h>(&'h self, session: &'h SessionRecord, range: &MessageRange, want: Want) -> Messages<'h> {
+        // Those of the second store, in order, until their time has come; none before they were read.
+        let mut converted: Option<VecDeque<MessageRecord>> = None;
         // Nothing is read after a file without the first store.
         let mut after = self.schema.has_column("message", "data").then_some(None);
-        while let Some(position) = after.take() {
-            let page = self.read(|connection| read_page(connection, &session.id, position.as_ref(), want));
+        let mut is_ended = false;
+        let all = Messages::in_batches(move || {
+            if std::mem::replace(&mut is_ended, after.is_none()) {
+                return Ok(None);
+            }
+            let mut found: Found<Vec<MessageRecord>> = Found::default();
+            if converted.is_none() {
+                converted = Some(self.all_converted(session, want, &mut found.quarantined)?);
+            }
+            let converted = converted.get_or_insert_default();
+            let Some(cursor) = after.take() else {
+                found.value.extend(std::mem::take(converted));
+                return Ok(Some(found));
+            };
+            let page = self.read(|connection| read_page(connection, &session.id, cursor.as_ref(), want));
             let page = match page {
                 Ok(page) => page,
                 Err(error) if is_damage(&error) => {
-                    let rest = self.salvage_messages(session, want, position.as_ref(), &mut quarantined)?;
+                    let rest =
+                        self.salvage_messages(session, want, cursor.as_ref(), &mut found.quarantined)?;
                     Page { rows: rest, unusable: Vec::new(), next: None }
                 }
                 Err(error) => return Err(self.read_error(&error)),
             };
-            quarantined.extend(page.unusable);
+            found.quarantined.extend(page.unusable);
             for record in page.rows {
-                if visit_after_earlier(&mut converted, record, visit).is_break() {
-                    return Ok(quarantined);
-                }
+                push_after_earlier(converted, record, &mut found.value);
             }
             after = page.next.map(Some);
-        }
-        let _ = converted.into_iter().try_for_each(visit);
-        Ok(quarantined)
+            Ok(Some(found))
+        });
+        all.within(range)
     }
 
     fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
@@ -168,6 +168,16 @@ impl Read for OpencodeDatabase {
         Ok(keys)
     }
 
+    fn inspect(&self) -> Option<&dyn Inspect> {
+        Some(self)
+    }
+
+    fn files(&self) -> Option<&dyn SessionFiles> {
+        Some(self)
+    }
+}
+
+impl Inspect for OpencodeDatabase {
     fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
         self.check_all(now, progress)
     }
@@ -195,13 +205,15 @@ impl Read for OpencodeDatabase {
         Ok(Extent { messages, parts, bytes, is_damaged })
     }
 
+    fn remarks(&self) -> Vec<String> {
+        self.schema.remarks()
+    }
+}
+
+impl SessionFiles for OpencodeDatabase {
     fn data_directory(&self, session: &SessionRecord) -> Option<PathBuf> {
         let diff = self.diff_path(&session.id)?;
         diff.ancestors().nth(3).map(Path::to_owned)
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        self.schema.remarks()
     }
 }
 
@@ -236,6 +248,23 @@ impl OpencodeDatabase {
         let key = Key::Session(project.clone(), id.clone());
         let stored = Stored::new(key, document, place);
         Ok(Ok((SessionRecord::new(project, id, stored, vec![self.url()]), unusable)))
+    }
+
+    /// The messages of a session that are in the second store, in order; none if that is damaged.
+    fn all_converted(
+        &self,
+        session: &SessionRecord,
+        want: Want,
+        quarantined: &mut Vec<Quarantined>,
+    ) -> Result<VecDeque<MessageRecord>, ReadError> {
+        match self.converted(session, want, quarantined) {
+            Ok(converted) => Ok(converted.into()),
+            Err(error) if is_damage(&error) => {
+                quarantined.push(damaged("session_message", &error).of(&session.id));
+                Ok(VecDeque::new())
+            }
+            Err(error) => Err(self.read_error(&error)),
+        }
     }
 
     /// The messages of a session that are in the second store, in order, in the shape of the first.
@@ -327,18 +356,18 @@ fn converted_record(session: &SessionId, converted: Converted, want: Want) -> Me
     MessageRecord { stored, made, parts, n_parts, quarantined: Vec::new() }
 }
 
-/// Visits the converted messages that come before a message of the first store, then that message.
-fn visit_after_earlier(
+/// Adds the converted messages that come before a message of the first store, then that message.
+fn push_after_earlier(
     converted: &mut VecDeque<MessageRecord>,
     record: MessageRecord,
-    visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
-) -> ControlFlow<()> {
+    messages: &mut Vec<MessageRecord>,
+) {
     // The same message in both stores is one message, and the first store has it whole.
     converted.retain(|other| other.stored.key != record.stored.key);
     while let Some(earlier) = converted.pop_front_if(|other| other.made < record.made) {
-        visit(earlier)?;
+        messages.push(earlier);
     }
-    visit(record)
+    messages.push(record);
 }
 
 /// Some messages of a session.

@@ -1,7 +1,6 @@
 //! Reading: what is in the trees, and in which order.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use annals_core::id::{IdError, MessageId, Millis, PartId, ProjectId, SessionId};
@@ -14,7 +13,10 @@ use super::journal::Mark;
 use super::layout::{Layout, flat_path, stem};
 use super::{OpencodeDirectory, Tree};
 use crate::check::Problem;
-use crate::home::{Extent, Found, MessageRecord, Quarantined, Read, ReadError, Reason, SessionRecord, Want};
+use crate::home::{
+    Extent, Found, Inspect, MessageRange, MessageRecord, Messages, Quarantined, Read, ReadError, Reason,
+    SessionFiles, SessionRecord, Want,
+};
 use crate::parallel;
 use crate::platform::Folder;
 use crate::query::SessionQuery;
@@ -86,18 +88,18 @@ impl Read for OpencodeDirectory {
         unreadable.map_or(Ok(None), |problem| Err(problem.into()))
     }
 
-    fn messages(
-        &self,
-        session: &SessionRecord,
-        want: Want,
-        visit: &mut dyn FnMut(MessageRecord) -> ControlFlow<()>,
-    ) -> Result<Vec<Quarantined>, ReadError> {
-        let Some(root) = self.root_of(&session.stored.place) else { return Ok(Vec::new()) };
+    fn messages<'h>(&'h self, session: &'h SessionRecord, range: &MessageRange, want: Want) -> Messages<'h> {
+        let Some(root) = self.root_of(&session.stored.place) else { return Messages::none() };
         let mut mark = Mark::now(&root.files);
         let mut tree = root.tree();
-        let (mut pending, mut quarantined) = sorted_messages(&tree, session);
-        while !pending.is_empty() {
-            let mut batch: Vec<Pending> = pending.drain(..pending.len().min(BATCH)).collect();
+        let (pending, unlisted) = sorted_messages(&tree, session);
+        let mut pending = range.of(pending, |pending| pending.id.as_str()).into_iter();
+        let mut unlisted = Some(unlisted);
+        Messages::in_batches(move || {
+            let mut batch: Vec<Pending> = pending.by_ref().take(BATCH).collect();
+            if batch.is_empty() && unlisted.is_none() {
+                return Ok(None);
+            }
             let mut tries = 0;
             let records = loop {
                 let records: Vec<_> = match want {
@@ -115,19 +117,15 @@ impl Read for OpencodeDirectory {
                 tries += 1;
                 tree = root.tree();
             };
+            let mut found = Found { value: Vec::new(), quarantined: unlisted.take().unwrap_or_default() };
             for record in records {
                 match record {
-                    Ok(Some(record)) => {
-                        if visit(record).is_break() {
-                            return Ok(quarantined);
-                        }
-                    }
-                    Ok(None) => {}
-                    Err(problem) => quarantined.push(problem),
+                    Ok(record) => found.value.extend(record),
+                    Err(problem) => found.quarantined.push(problem),
                 }
             }
-        }
-        Ok(quarantined)
+            Ok(Some(found))
+        })
     }
 
     fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
@@ -186,6 +184,16 @@ impl Read for OpencodeDirectory {
         Ok(keys)
     }
 
+    fn inspect(&self) -> Option<&dyn Inspect> {
+        Some(self)
+    }
+
+    fn files(&self) -> Option<&dyn SessionFiles> {
+        Some(self)
+    }
+}
+
+impl Inspect for OpencodeDirectory {
     fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError> {
         self.check_all(now, progress)
     }
@@ -193,7 +201,9 @@ impl Read for OpencodeDirectory {
     fn extent(&self) -> Result<Extent, ReadError> {
         parallel::run(|| self.measure_all())
     }
+}
 
+impl SessionFiles for OpencodeDirectory {
     fn data_directory(&self, _session: &SessionRecord) -> Option<PathBuf> {
         match self.path.join("storage").is_dir() {
             true => Some(self.path.clone()),
