@@ -171,6 +171,11 @@ impl Stamp {
         bytes
     }
 
+    /// How long the file is.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
     /// When the content was written, in milliseconds.
     pub(crate) fn written(&self) -> i64 {
         self.written / 1_000_000

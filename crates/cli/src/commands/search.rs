@@ -93,14 +93,14 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
         store.update_index(&|done, total| progress.reach(done, total))?;
     }
     let request = request(context, args, store, query, text)?;
-    let mut hits = match search_quietly(store, &request) {
+    let mut hits = match store.search(&request) {
         // There is nothing in the index that is not in the store.
         Err(SearchError::Index { .. }) if context.is_syncing && !store.is_read_only() => {
             context.warn("the text index is damaged and is made anew");
             let progress = context.progress(0, "indexing documents");
             store.reindex_text(&|done, total| progress.reach(done, total))?;
             drop(progress);
-            search_quietly(store, &request)?
+            store.search(&request)?
         }
         hits => hits?,
     };
@@ -109,7 +109,7 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
         let progress = context.progress(0, "indexing documents");
         store.update_index(&|done, total| progress.reach(done, total))?;
         drop(progress);
-        hits = search_quietly(store, &request)?;
+        hits = store.search(&request)?;
     }
     if context.json {
         let mut output = context.plain_output();
@@ -126,15 +126,6 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
         count(hits.unindexed, "document")
     ));
     Ok(Outcome::WithProblems)
-}
-
-/// Searches. What a damaged index makes tantivy say as it panics helps nobody: the search returns an error then.
-fn search_quietly(store: &SqliteStore, request: &Request) -> Result<Hits, SearchError> {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| ()));
-    let hits = store.search(request);
-    std::panic::set_hook(hook);
-    hits
 }
 
 fn request(

@@ -1,6 +1,7 @@
 //! Search: everything that was said is found, the right thing first, and nothing can make it fail.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use annals::home::{Read, Write};
 use annals::ids;
@@ -111,7 +112,8 @@ fn a_search_leaves_the_index_as_it_is() {
     assert_eq!((words(&store, "wording").total, words(&store, "wording").unindexed), (1, 0));
 }
 
-/// From a damaged index come hits that are in the store, or an error; never a panic.
+/// A damaged index is an error, found without a panic. What is damaged behind the checksum of a file may go unnoticed: nothing
+/// depends on it.
 #[test]
 fn a_damaged_index_is_an_error_at_worst() {
     let fixture = Fixture::unpack("opencode-1.0.185");
@@ -124,7 +126,8 @@ fn a_damaged_index_is_an_error_at_worst() {
         |path: &PathBuf| path.extension().is_some_and(|extension| extension != "json" && extension != "lock");
     let files: Vec<PathBuf> = entries.filter(is_listed).collect();
     let (mut n_errors, mut n_answers) = (0, 0);
-    std::panic::set_hook(Box::new(|_| ()));
+    static N_PANICS: AtomicUsize = AtomicUsize::new(0);
+    std::panic::set_hook(Box::new(|_| _ = N_PANICS.fetch_add(1, Ordering::Relaxed)));
     for file in files {
         let whole = std::fs::read(&file).unwrap();
         for n in 0..40_usize.min(whole.len()) {
@@ -135,6 +138,9 @@ fn a_damaged_index_is_an_error_at_worst() {
                 1 => damaged[at..].iter_mut().take(48).for_each(|byte| *byte = 0xff),
                 2 => damaged[at..].iter_mut().take(48).for_each(|byte| *byte = 0),
                 _ => damaged.truncate(at),
+            }
+            if damaged == whole {
+                continue;
             }
             replace(&file, &damaged);
             // Opened anew, or it would keep the index it had.
@@ -150,7 +156,8 @@ fn a_damaged_index_is_an_error_at_worst() {
         replace(&file, &whole);
     }
     let _ = std::panic::take_hook();
-    assert!(n_errors > 50 && n_answers > 50, "{n_errors} errors, {n_answers} answers");
+    assert_eq!(N_PANICS.load(Ordering::Relaxed), 0);
+    assert!(n_errors > 500 && n_answers < n_errors / 20, "{n_errors} errors, {n_answers} answers");
 }
 
 #[test]

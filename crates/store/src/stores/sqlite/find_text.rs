@@ -49,9 +49,10 @@ impl SqliteStore {
         let sessions = self.wanted_sessions(&request.sessions)?;
         match &request.wanted {
             Wanted::Words(query) => {
-                // tantivy trusts its files; from damaged ones it panics now and then.
+                // Should a file be damaged since it was verified, tantivy may panic.
                 let search = AssertUnwindSafe(|| self.search_words(request, query, sessions));
                 panic::catch_unwind(search).unwrap_or_else(|_| {
+                    self.distrust_index();
                     let path = self.index_path().display().to_string();
                     Err(SearchError::Index { path, what: "it is damaged".to_owned() })
                 })

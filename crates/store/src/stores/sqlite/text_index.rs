@@ -7,6 +7,7 @@
 pub(crate) mod entry;
 mod files;
 mod numbered;
+mod verified;
 mod words;
 
 use std::collections::HashSet;
@@ -27,11 +28,13 @@ use super::finding::ToIndex;
 use super::kind::Kind;
 use super::past::latest_of;
 use crate::home::ReadError;
+use crate::parallel;
+use crate::platform::{self, Stamp};
 use crate::search::{Indexed, SearchError};
-use crate::{parallel, platform};
 use entry::{Entry, NUMBER, TOKENIZER, entry, schema};
-use files::{IndexFiles, META};
+use files::{IndexFiles, META, VERIFIED};
 use numbered::Numbered;
+use verified::Scope;
 use words::{Backlog, Words};
 
 /// Changes whenever an index that was made before cannot be used any more.
@@ -45,6 +48,8 @@ const MAX_THREADS: usize = 4;
 const MERGED: usize = 10_000;
 /// So many documents are read at once by each thread.
 const BATCH: usize = 256;
+/// How often an index is opened again because somebody has committed to it meanwhile.
+const MAX_TRIES: usize = 5;
 
 /// Whether there can be something to be found in a document.
 fn is_indexed(kind: Kind) -> bool {
@@ -66,7 +71,7 @@ pub(super) struct OpenIndex {
     searcher: Searcher,
     reached: Reached,
     /// Of the file that tantivy puts in place of the last when it commits.
-    stamp: platform::Stamp,
+    stamp: Stamp,
 }
 
 /// A state of a store: how far an index has got, and of what.
@@ -130,28 +135,22 @@ impl TextIndex {
     }
 
     /// Opens a writer. Called with the lock of the index held. What a writer that was killed has left is removed first, and
-    /// what it committed is read through once: tantivy trusts its files.
+    /// all that it committed is read through once.
     fn writer(&self, threads: usize) -> Result<IndexWriter, SearchError> {
         let was_cut_short = self.files.begin_writing().map_err(|error| self.failed(error))?;
-        if was_cut_short && !self.is_whole() {
-            return Err(self.failed("it is damaged"));
-        }
         let meta = self.index.load_metas().map_err(|error| self.failed(error))?;
+        let scope = if was_cut_short { Scope::All } else { Scope::Changed };
+        verified::verify(&self.index, &self.files, &meta, scope).map_err(|what| self.failed(what))?;
         self.files.sweep(&meta).map_err(|error| self.failed(error))?;
         self.index.writer_with_num_threads(threads, MEMORY).map_err(|error| self.failed(error))
     }
 
-    /// Whether every file that the last commit names is there, and holds what was written to it.
-    fn is_whole(&self) -> bool {
-        let examine = || {
-            let segments = self.index.searchable_segments().ok()?;
-            let paths = segments.iter().flat_map(|segment| self.files.of_segment(segment.meta()));
-            for path in paths.filter(|path| self.path.join(path).exists()) {
-                self.index.directory().validate_checksum(&path).ok().filter(|is_sound| *is_sound)?;
-            }
-            segments.iter().all(|segment| tantivy::SegmentReader::open(segment).is_ok()).then_some(())
-        };
-        panic::catch_unwind(AssertUnwindSafe(examine)).is_ok_and(|whole| whole.is_some())
+    /// Notes that everything was written, and that the files hold it.
+    fn end_writing(&self) {
+        if let Ok(meta) = self.index.load_metas() {
+            verified::note(&self.files, &meta);
+        }
+        self.files.end_writing();
     }
 
     fn failed(&self, error: impl std::fmt::Display) -> SearchError {
@@ -171,10 +170,10 @@ impl SqliteStore {
     pub(super) fn search_index(&self) -> Result<(Option<Searcher>, usize), SearchError> {
         let mut kept = self.open_index.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.index_path();
-        let stamp = platform::Stamp::at(&path.join(META));
+        let stamp = Stamp::at(&path.join(META));
         let found = match kept.take().filter(|open| open.stamp == stamp) {
             Some(open) => Ok(open),
-            None => open_to_search(&path, stamp),
+            None => open_latest(&path),
         };
         let found = match found {
             Ok(open) if !self.has_reached(&open.reached)? => {
@@ -199,6 +198,12 @@ impl SqliteStore {
             Err(_) if unindexed == 0 => Ok((None, 0)),
             Err(what) => Err(SearchError::Index { path: path.display().to_string(), what }),
         }
+    }
+
+    /// Forgets that the files of the text index were verified: the next search compares them all.
+    pub(super) fn distrust_index(&self) {
+        *self.open_index.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let _ = files::discard(&self.index_path().join(VERIFIED));
     }
 
     /// Brings the text index up to date. `progress` is told how many documents of how many are done.
@@ -281,7 +286,7 @@ impl SqliteStore {
         }
         writer.garbage_collect_files().wait().map_err(|error| text_index.failed(error))?;
         writer.wait_merging_threads().map_err(|error| text_index.failed(error))?;
-        text_index.files.end_writing();
+        text_index.end_writing();
         Ok(true)
     }
 
@@ -319,10 +324,24 @@ impl SqliteStore {
     }
 }
 
-/// Opens an index to search in it.
-fn open_to_search(path: &Path, stamp: platform::Stamp) -> Result<OpenIndex, String> {
+/// Opens an index to search in it. While somebody commits to it, the files that the commit before named may vanish.
+fn open_latest(path: &Path) -> Result<OpenIndex, String> {
+    let mut tries = 0;
+    loop {
+        let stamp = Stamp::at(&path.join(META));
+        let opened = open_to_search(path, stamp);
+        tries += 1;
+        if opened.is_ok() || tries == MAX_TRIES || stamp == Stamp::at(&path.join(META)) {
+            return opened;
+        }
+    }
+}
+
+fn open_to_search(path: &Path, stamp: Stamp) -> Result<OpenIndex, String> {
     let text_index = TextIndex::existing(path)?;
     let reached = text_index.reached().ok_or("it is not complete")?;
+    let meta = text_index.index.load_metas().map_err(|error| error.to_string())?;
+    verified::verify(&text_index.index, &text_index.files, &meta, Scope::Changed)?;
     // Nobody is to watch the file in the background: it is looked at here.
     let builder = text_index.index.reader_builder().reload_policy(ReloadPolicy::Manual);
     let reader: IndexReader = builder.try_into().map_err(|error: tantivy::TantivyError| error.to_string())?;
@@ -446,7 +465,7 @@ impl Adding {
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Result<Indexed, SearchError> {
         let damaged = self.text_index.failed("it is damaged");
-        // From damaged files tantivy panics now and then.
+        // Should a file be damaged since it was verified, tantivy may panic.
         let finish = AssertUnwindSafe(|| self.add_rest(store, progress));
         panic::catch_unwind(finish).unwrap_or(Err(damaged))
     }
@@ -500,7 +519,7 @@ impl Adding {
         text_index.commit(&mut writer, &reached)?;
         // A merge that fails leaves what was committed as it is.
         let _ = writer.wait_merging_threads();
-        text_index.files.end_writing();
+        text_index.end_writing();
         Ok(Indexed { documents: documents.len() + n_added, revision: head })
     }
 }

@@ -22,6 +22,8 @@ const MANAGED: &str = ".managed.json";
 pub(super) const META: &str = "meta.json";
 /// There while something is written. Who finds it before writing knows that the last writer did not finish.
 const WRITING: &str = ".annals-writing";
+/// A line for each file whose checksum was compared: its stamp and its name.
+pub(super) const VERIFIED: &str = ".annals-verified";
 /// What each segment may have.
 const COMPONENTS: [SegmentComponent; 7] = [
     SegmentComponent::Postings,
@@ -79,21 +81,14 @@ impl IndexFiles {
         let _ = std::fs::remove_file(self.path.join(WRITING));
     }
 
-    /// A file that a commit names and that is not there.
-    pub(super) fn missing(&self, meta: &IndexMeta) -> Option<PathBuf> {
-        let of_segment = |segment: &SegmentMeta| {
-            let is_there = |component: &&SegmentComponent| {
-                segment.has_deletes() || !matches!(component, SegmentComponent::Delete)
-            };
-            let components = COMPONENTS.iter().filter(is_there);
-            components.map(|component| segment.relative_path(component.clone())).collect::<Vec<_>>()
-        };
-        meta.segments.iter().flat_map(of_segment).find(|path| !self.path.join(path).exists())
+    /// Where the directory is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
-    /// The names of all files that a segment may have.
-    pub(super) fn of_segment(&self, segment: &SegmentMeta) -> Vec<PathBuf> {
-        COMPONENTS.iter().map(|component| segment.relative_path(component.clone())).collect()
+    /// A file that a commit names and that is not there.
+    pub(super) fn missing(&self, meta: &IndexMeta) -> Option<PathBuf> {
+        named(meta).find(|path| !self.path.join(path).exists())
     }
 
     /// Removes everything that the last commit does not name. Called with the lock of the index held.
@@ -103,11 +98,9 @@ impl IndexFiles {
     pub(super) fn sweep(&self, meta: &IndexMeta) -> io::Result<()> {
         // Readers hold it while they open the files that the last commit names.
         let _readers = self.acquire_lock(&META_LOCK).map_err(|error| io::Error::other(error.to_string()))?;
-        let mut kept: HashSet<PathBuf> = HashSet::from([META, MANAGED, WRITING].map(PathBuf::from));
+        let mut kept: HashSet<PathBuf> = HashSet::from([META, MANAGED, WRITING, VERIFIED].map(PathBuf::from));
         kept.extend([META_LOCK.filepath.clone(), tantivy::directory::INDEX_WRITER_LOCK.filepath.clone()]);
-        for segment in &meta.segments {
-            kept.extend(self.of_segment(segment));
-        }
+        kept.extend(named(meta));
         for entry in std::fs::read_dir(&self.path)? {
             let entry = entry?;
             if !kept.contains(Path::new(&entry.file_name())) {
@@ -116,6 +109,18 @@ impl IndexFiles {
         }
         Ok(())
     }
+}
+
+/// The files of segments that a commit names.
+pub(super) fn named(meta: &IndexMeta) -> impl Iterator<Item = PathBuf> {
+    let of_segment = |segment: &SegmentMeta| {
+        let is_there = |component: &&SegmentComponent| {
+            segment.has_deletes() || !matches!(component, SegmentComponent::Delete)
+        };
+        let components = COMPONENTS.iter().filter(is_there);
+        components.map(|component| segment.relative_path(component.clone())).collect::<Vec<_>>()
+    };
+    meta.segments.iter().flat_map(of_segment)
 }
 
 /// Removes whatever has a name. Links are not followed.
