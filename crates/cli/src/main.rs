@@ -23,6 +23,7 @@ mod prose;
 mod short_id;
 mod text;
 mod time_arg;
+mod trace;
 mod transcript;
 
 use std::process::ExitCode;
@@ -52,6 +53,9 @@ fn main() -> ExitCode {
     let paint = output::Painter {
         color: output::use_color(cli.global.color, std::io::IsTerminal::is_terminal(&std::io::stderr())),
     };
+    if cli.global.verbose {
+        trace::to_stderr();
+    }
     match run(cli) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::WithProblems) => ExitCode::from(3),

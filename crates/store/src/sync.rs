@@ -250,7 +250,10 @@ fn run(
             uncounted: &mut uncounted,
         };
         match sync.run() {
-            Err(SyncError::Read(error)) => account.failed.push(error.to_string()),
+            Err(SyncError::Read(error)) => {
+                tracing::warn!(home = ?home.url(), %error, "a home could not be read");
+                account.failed.push(error.to_string());
+            }
             other => surveyed.extend(other?.map(|surveyed| (*home, surveyed))),
         }
     }
@@ -286,6 +289,7 @@ fn run(
     }
     if let Some(indexing) = indexing {
         account.indexed = indexing.finish(&|done, total| progress.index(done, total))?.documents;
+        tracing::debug!(documents = account.indexed, "brought the text index up to date");
     }
     Ok(account)
 }
@@ -318,7 +322,11 @@ impl HomeSync<'_, '_> {
     fn run(&mut self) -> Result<Option<Surveyed>, SyncError> {
         self.store.recognise(self.source, self.options.own)?;
         let plan = survey::plan(self.store, self.source, self.options, self.scope, self.account)?;
-        let Some(mut plan) = plan else { return Ok(None) };
+        let Some(mut plan) = plan else {
+            tracing::debug!(home = ?self.source.url(), "nothing has changed");
+            return Ok(None);
+        };
+        tracing::debug!(home = ?self.source.url(), sessions = plan.jobs.len(), gone = plan.gone.len(), "sync a home");
         self.progress.begin(&self.source.url(), plan.jobs.len());
         let home = match &plan.known {
             Some(home) => home.n,

@@ -57,6 +57,15 @@ fn the_overview_tells_of_the_store() {
     assert_eq!(json["store"]["synced"], false);
 }
 
+#[test]
+fn verbose_tells_what_the_library_does() {
+    let user = User::with("opencode-1.1.65");
+    let told = user.annals(&["list", "--verbose"]).run().ok().stderr;
+    assert!(told.contains("DEBUG sync a home home=") && told.contains("DEBUG commit revision=1"), "{told}");
+    let told = user.annals(&["list"]).run().ok().stderr;
+    assert!(!told.contains("DEBUG"), "{told}");
+}
+
 /// What the store answers is what the home itself would.
 #[test]
 fn the_store_answers_as_the_home_does() {

@@ -70,6 +70,7 @@ fn recover_one(
     store: &SqliteStore,
     operation: Operation,
 ) -> Result<Recovered, OperationError> {
+    tracing::info!(operation = operation.number, kind = %operation.kind, "recover an operation that was cut short");
     let mut steps = Vec::new();
     for step in store.steps(operation.number, true)? {
         let pieces = store.noted_pieces(operation.number, step.n)?;

@@ -159,6 +159,7 @@ impl<'w> Running<'w> {
     /// Takes back what was done, because the operation cannot go on.
     fn give_up(&mut self, error: OperationError) -> OperationError {
         let Some(operation) = self.noting.number() else { return error };
+        tracing::info!(operation, %error, "take back an operation that failed");
         // Where a home cannot say what became of a commit, the next command finds out.
         let is_clear = !matches!(
             &error,

@@ -7,7 +7,13 @@ use annals_testkit::Fixture;
 use super::kit::{PROJECT, Sample, empty_home, messages, open, session, write};
 
 fn kinds(home: &dyn Read, now: i64) -> Vec<(ProblemKind, String)> {
-    home.inspect().unwrap().check(now, &|| {}).unwrap().into_iter().map(|problem| (problem.kind, problem.place)).collect()
+    home.inspect()
+        .unwrap()
+        .check(now, &|| {})
+        .unwrap()
+        .into_iter()
+        .map(|problem| (problem.kind, problem.place))
+        .collect()
 }
 
 #[test]

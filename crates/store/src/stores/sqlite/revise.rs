@@ -433,6 +433,7 @@ impl<'c> Revising<'c> {
     pub(crate) fn finish(mut self) -> rusqlite::Result<Option<i64>> {
         let Some(number) = self.number else { return Ok(None) };
         let touched = std::mem::take(&mut self.touched);
+        tracing::debug!(revision = number, sessions = touched.len(), reason = ?self.reason, "commit");
         let documents = serde_json::to_string(&self.documents).unwrap_or_default();
         // Most revisions are about one session, and say so themselves.
         let only = touched.iter().next().filter(|_| touched.len() == 1);

@@ -36,6 +36,7 @@ pub(super) fn upgrade(file: &StoreFile, upgrades: &[&str]) -> Result<(), OpenSto
             return Err(OpenStoreError::Damaged { path: path.display().to_string(), what });
         }
     };
+    tracing::info!(store = ?path, from = n_done + 1, to = latest, "upgrade the tables of a store");
     // Nobody writes now, so this is the state that is changed.
     let kept = unused(path, &format!(".before-schema-{latest}"));
     let draft = Draft::beside(path).map_err(|error| unsaved(file, error))?;
