@@ -1,13 +1,14 @@
 //! Times on the command line.
 
 use jiff::civil::{Date, DateTime};
+use jiff::fmt::friendly::SpanParser;
 use jiff::{Timestamp, Zoned};
 
 use crate::error::CliError;
 use crate::text::Clock;
 
-/// A time as people write it: `2026-02-01`, `2026-02-01T10:00`, `2026-02-01T10:00:00Z`, `7d`, `12h`, `30m`, `2w`, `today`,
-/// `yesterday`. Without a zone it is local.
+/// A time as people write it: `2026-02-01`, `2026-02-01T10:00`, `2026-02-01T10:00:00Z`, `7d`, `12h`, `30m`, `2 weeks ago`,
+/// `1d 12h`, `today`, `yesterday`. Without a zone it is local.
 pub(crate) fn parse_time(text: &str, clock: &Clock) -> Result<i64, CliError> {
     let unclear = || {
         CliError::usage(format!("{text:?} is not a time"))
@@ -19,8 +20,8 @@ pub(crate) fn parse_time(text: &str, clock: &Clock) -> Result<i64, CliError> {
         "yesterday" => return Ok(clock.midnight(1)),
         _ => {}
     }
-    if let Some(millis) = relative(text) {
-        return Ok(clock.now.saturating_sub(millis));
+    if let Some(millis) = time_ago(text, clock) {
+        return Ok(millis);
     }
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Ok(instant.as_millisecond());
@@ -34,21 +35,16 @@ pub(crate) fn parse_time(text: &str, clock: &Clock) -> Result<i64, CliError> {
     zoned.map(|zoned| zoned.timestamp().as_millisecond()).map_err(|_| unclear())
 }
 
-/// A length of time back from now, in milliseconds.
-fn relative(text: &str) -> Option<i64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).filter(|&digits| digits > 0)?;
-    let number: i64 = text[..digits].parse().ok()?;
-    let unit = match text[digits..].trim_end_matches(" ago").trim() {
-        "s" | "sec" | "second" | "seconds" => 1_000,
-        "m" | "min" | "minute" | "minutes" => 60_000,
-        "h" | "hour" | "hours" => 3_600_000,
-        "d" | "day" | "days" => 86_400_000,
-        "w" | "week" | "weeks" => 7 * 86_400_000,
-        "mo" | "month" | "months" => 30 * 86_400_000,
-        "y" | "year" | "years" => 365 * 86_400_000,
-        _ => return None,
-    };
-    number.checked_mul(unit)
+/// The moment a span before now, with or without `ago`. `m` is a minute and `mo` a month. Days and longer units go by the
+/// calendar: a week ago is the same time of day, also if clocks changed since.
+fn time_ago(text: &str, clock: &Clock) -> Option<i64> {
+    // A sign would leave open which way it goes, and `10:30:00` looks like a time of day: the parser takes both.
+    if !text.starts_with(|c: char| c.is_ascii_digit()) || text.contains(':') {
+        return None;
+    }
+    let span = SpanParser::new().parse_span(text.trim_end()).ok()?.abs();
+    let now = Timestamp::from_millisecond(clock.now).ok()?.to_zoned(clock.zone().clone());
+    Some(now.saturating_sub(span).timestamp().as_millisecond())
 }
 
 #[cfg(test)]
@@ -70,6 +66,27 @@ mod tests {
         check("Africa/Cairo", "2026-04-25T10:00:00Z", "2026-04-24T21:00:00Z", "2026-04-23T22:00:00Z");
     }
 
+    /// In Berlin 2026-03-29 has 23 hours and 2026-10-25 has 25.
+    #[test]
+    fn days_go_by_the_calendar_and_hours_by_the_clock() {
+        let check = |now: &str, text: &str, expected: &str| {
+            let millis = |time: &str| time.parse::<Timestamp>().unwrap().as_millisecond();
+            let clock = Clock::in_zone(millis(now), jiff::tz::TimeZone::get("Europe/Berlin").unwrap());
+            assert_eq!(parse_time(text, &clock).unwrap(), millis(expected), "{text} before {now}");
+        };
+        let (spring, autumn) = ("2026-03-29T12:00:00+02:00", "2026-10-25T12:00:00+01:00");
+        check(spring, "1d", "2026-03-28T12:00:00+01:00");
+        check(spring, "24h", "2026-03-28T11:00:00+01:00");
+        check(spring, "2 weeks ago", "2026-03-15T12:00:00+01:00");
+        check(spring, "1mo", "2026-02-28T12:00:00+01:00");
+        check(autumn, "1d", "2026-10-24T12:00:00+02:00");
+        check(autumn, "24h", "2026-10-24T13:00:00+02:00");
+        check(autumn, "2w", "2026-10-11T12:00:00+02:00");
+        check(autumn, "1 year", "2025-10-25T12:00:00+02:00");
+        // 02:30 did not exist that day.
+        check("2026-03-30T02:30:00+02:00", "1 day ago", "2026-03-29T03:30:00+02:00");
+    }
+
     #[test]
     fn times_are_read_as_people_write_them() {
         let clock = Clock::in_zone(1_771_950_000_000, jiff::tz::TimeZone::UTC);
@@ -82,9 +99,31 @@ mod tests {
         check("2026-02-01T10:00:00+02:00", 1_769_932_800_000);
         check("7d", 1_771_950_000_000 - 7 * 86_400_000);
         check("2 weeks ago", 1_771_950_000_000 - 14 * 86_400_000);
+        check("2w", 1_771_950_000_000 - 14 * 86_400_000);
+        for (unit, seconds) in [
+            ("s sec second seconds", 1),
+            ("m min minute minutes", 60),
+            ("h hour hours", 3_600),
+            ("d day days", 86_400),
+            ("w week weeks", 7 * 86_400),
+            ("mo month months", 31 * 86_400),
+            ("y year years", 365 * 86_400),
+        ] {
+            for name in unit.split(' ') {
+                for text in [format!("1{name}"), format!("1 {name} "), format!("1{name} ago")] {
+                    check(&text, 1_771_950_000_000 - seconds * 1_000);
+                }
+            }
+        }
+        check("1d12h", 1_771_950_000_000 - 36 * 3_600_000);
+        check("1 day, 12 hours ago", 1_771_950_000_000 - 36 * 3_600_000);
+        check("1.5h", 1_771_950_000_000 - 90 * 60_000);
+        check("999999d", 1_771_950_000_000 - 999_999 * 86_400_000);
         check("today", 1_771_891_200_000);
         check("yesterday", 1_771_804_800_000);
-        for bad in ["", "soon", "7", "7x", "2026-13-01", "99999999999999999999d"] {
+        for bad in
+            ["", "soon", "7", "7x", "-7d", "+7d", "10:30:00", "ago", "2026-13-01", "99999999999999999999d"]
+        {
             assert!(parse_time(bad, &clock).is_err(), "{bad}");
         }
     }
