@@ -88,11 +88,8 @@ fn next_style(text: &str) -> Option<(usize, usize)> {
 
 /// A path or another word for a command line that the reader may copy: quoted where a shell would read it differently.
 pub(crate) fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
+    // The only thing to refuse is NUL, which no shell can take; it is shown as a picture like any other control character.
+    shlex::Quoter::new().allow_nul(true).quote(word).unwrap_or_default().into_owned()
 }
 
 /// Whether a character does something instead of being seen: controls, direction marks, invisible format characters.
@@ -505,7 +502,8 @@ mod tests {
     fn a_command_can_be_copied() {
         assert_eq!(shell_word("/home/me/opencode.db"), "/home/me/opencode.db");
         assert_eq!(shell_word("/home/me/my $(files)"), "'/home/me/my $(files)'");
-        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word("it's"), r#""it's""#);
+        assert_eq!(shell_word("a\0$b"), "'a\0$b'");
     }
 
     #[test]
