@@ -11,7 +11,7 @@ use annals::query::{Archived, SessionQuery};
 
 use crate::error::{CliError, Outcome, not_found};
 use crate::options::{Filters, Global};
-use crate::output::{Output, OutputOptions, Painter, error_line, use_color};
+use crate::output::{Output, OutputOptions, Painter, error_line};
 use crate::progress::Progress;
 use crate::text::Clock;
 use crate::time_arg::parse_time;
@@ -90,8 +90,7 @@ impl Context {
 
     /// Colours for standard error.
     pub(crate) fn stderr_paint(&self) -> Painter {
-        use std::io::IsTerminal;
-        Painter { color: use_color(self.output.color, std::io::stderr().is_terminal()) }
+        Painter::new(self.output.color, &std::io::stderr())
     }
 
     /// Standard output, paged where someone is looking.

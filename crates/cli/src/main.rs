@@ -50,9 +50,7 @@ fn main() -> ExitCode {
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => return refuse(&error),
     };
-    let paint = output::Painter {
-        color: output::use_color(cli.global.color, std::io::IsTerminal::is_terminal(&std::io::stderr())),
-    };
+    let paint = output::Painter::new(cli.global.color, &std::io::stderr());
     if cli.global.verbose {
         trace::to_stderr();
     }
@@ -85,8 +83,7 @@ fn watch_file_size() -> Arc<AtomicBool> {
 
 /// Says what is wrong with the arguments. The message repeats them, and they may be anything.
 fn refuse(error: &clap::Error) -> ExitCode {
-    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let paint = output::Painter { color: output::use_color(output::ColorChoice::Auto, is_terminal) };
+    let paint = output::Painter::new(output::ColorChoice::Auto, &std::io::stderr());
     for line in error.render().ansi().to_string().lines() {
         output::error_line(line, paint);
     }

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use annals::model::Document;
 use annals::model::json::{JsWriter, Style as JsonStyle};
+use anstream::{AutoStream, stream::RawStream};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
@@ -55,6 +56,17 @@ paints! {
 }
 
 impl Painter {
+    /// Colours for a stream: what was asked for, then what the environment says (`NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR`),
+    /// then whether it is a terminal that can show them.
+    pub(crate) fn new(choice: ColorChoice, stream: &impl RawStream) -> Painter {
+        let color = match choice {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => AutoStream::choice(stream) != anstream::ColorChoice::Never,
+        };
+        Painter { color }
+    }
+
     fn paint(self, style: Style, text: &str) -> String {
         if self.color && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
@@ -108,7 +120,7 @@ impl Output {
         };
         let pager = if options.pager && is_terminal { start_pager() } else { None };
         Output {
-            paint: Painter { color: use_color(options.color, is_terminal) },
+            paint: Painter::new(options.color, &io::stdout()),
             width: width.clamp(40, MAX_WIDTH),
             is_terminal,
             sink: pager.map_or_else(|| Sink::Stdout(io::BufWriter::new(io::stdout())), Sink::Pager),
@@ -192,18 +204,6 @@ impl Write for Output {
             Sink::Stdout(stdout) => stdout.flush(),
             Sink::Pager(pager) => pager.stdin.as_mut().map_or(Ok(()), Write::flush),
         }
-    }
-}
-
-/// Whether to use colour: what was asked for, then what the environment says, then whether someone is looking.
-pub(crate) fn use_color(choice: ColorChoice, is_terminal: bool) -> bool {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    match choice {
-        ColorChoice::Always => true,
-        ColorChoice::Never => false,
-        ColorChoice::Auto if is_set("NO_COLOR") => false,
-        ColorChoice::Auto if is_set("CLICOLOR_FORCE") => true,
-        ColorChoice::Auto => is_terminal && std::env::var("TERM").map_or(true, |term| term != "dumb"),
     }
 }
 
