@@ -21,6 +21,7 @@ mod output;
 mod progress;
 mod prose;
 mod short_id;
+mod table;
 mod text;
 mod time_arg;
 mod trace;

@@ -14,9 +14,10 @@ use crate::context::Context;
 use crate::damage::report_damage;
 use crate::error::{CommandResult, report_quarantine};
 use crate::options::{Filters, SortBy};
-use crate::output::Output;
+use crate::output::{Output, Painter};
 use crate::short_id::ShortIds;
-use crate::text::{count, cut, dollars, fit, fit_right, one_line, short_number, width};
+use crate::table::{Table, left, right};
+use crate::text::{count, cut, dollars, one_line, short_number, width};
 
 /// List sessions, the last used first
 #[derive(Debug, clap::Args)]
@@ -148,16 +149,18 @@ fn print_table(
         return Ok(());
     }
     let id_width = short_ids.width().max(2);
-    let title_width = output.width.saturating_sub(id_width + 2 + 10 + 2 + 4 + 2 + 6 + 2 + 8 + 2);
-    let header = format!(
-        "{}  {}  {}  {}  {}  TITLE",
-        fit("ID", id_width),
-        fit("UPDATED", 10),
-        fit_right("MSGS", 4),
-        fit_right("TOKENS", 6),
-        fit_right("COST", 8),
+    let table = Table::new(
+        paint,
+        [
+            left("ID", id_width).style(Painter::id),
+            left("UPDATED", 10),
+            right("MSGS", 4),
+            right("TOKENS", 6),
+            right("COST", 8).style(Painter::warn),
+        ],
     );
-    output.line(paint.dim(header))?;
+    let title_width = table.room(output.width);
+    table.header(output, "TITLE")?;
     for session in sessions {
         let updated = session.updated.map_or("-".to_owned(), |updated| context.clock.ago(updated));
         let mut title = one_line(&session.title);
@@ -177,14 +180,14 @@ fn print_table(
             SessionState::Failed => format!(" {}", paint.bad(mark)),
             _ => format!(" {}", paint.warn(mark)),
         };
-        output.line(format!(
-            "{}  {}  {}  {}  {}  {title}{mark}",
-            paint.id(fit(short_ids.shorten(session.id.as_str()), id_width)),
-            fit(&updated, 10),
-            fit_right(&session.messages.to_string(), 4),
-            fit_right(&short_number(session.usage.total_tokens()), 6),
-            paint.warn(fit_right(&dollars(session.usage.cost), 8)),
-        ))?;
+        let cells = [
+            short_ids.shorten(session.id.as_str()),
+            &updated,
+            &session.messages.to_string(),
+            &short_number(session.usage.total_tokens()),
+            &dollars(session.usage.cost),
+        ];
+        output.line(table.row(cells, format_args!("{title}{mark}")))?;
     }
     Ok(())
 }

@@ -13,8 +13,9 @@ use annals::wire;
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
 use crate::moment::{known_session, title};
-use crate::output::Output;
-use crate::text::{count, cut, fit, fit_right, grouped, one_line, width};
+use crate::output::{Output, Painter};
+use crate::table::{Table, left, right};
+use crate::text::{count, cut, grouped, one_line, width};
 use crate::time_arg::parse_time;
 
 /// List what was done: operations first, revisions on request
@@ -102,6 +103,7 @@ fn operations(context: &Context, store: &SqliteStore, query: &OperationQuery) ->
     let mut output = context.paged_output();
     let paint = output.paint;
     let numbers = operations.iter().map(|operation| operation.number.to_string().len()).max().unwrap_or(0);
+    let table = Table::new(paint, [right("", numbers).style(Painter::id), left("", 16).style(Painter::dim)]);
     for operation in &operations {
         let mark = match (operation.undone_by, operation.state) {
             (Some(by), _) => format!("undone by {by}"),
@@ -109,14 +111,10 @@ fn operations(context: &Context, store: &SqliteStore, query: &OperationQuery) ->
             (None, State::Underway) => "running".to_owned(),
             _ => String::new(),
         };
-        let left = output.width.saturating_sub(numbers + 2 + 16 + 2 + width(&mark) + 2);
-        output.line(format!(
-            "{}  {}  {}  {}",
-            paint.id(fit_right(&operation.number.to_string(), numbers)),
-            paint.dim(context.clock.date_time(operation.time)),
-            cut(&one_line(&operation.words), left),
-            paint.warn(mark),
-        ))?;
+        let words = one_line(&operation.words);
+        let words = cut(&words, table.room(output.width).saturating_sub(width(&mark) + 2));
+        let cells = [operation.number.to_string(), context.clock.date_time(operation.time)];
+        output.line(table.row(cells, format_args!("{words}  {}", paint.warn(mark))))?;
         for place in &operation.places {
             let place = cut(place, output.width.saturating_sub(numbers + 5)).into_owned();
             output.line(format!("{}  {}", " ".repeat(numbers), paint.dim(format!("in {place}"))))?;
@@ -165,7 +163,14 @@ fn print(
         true => context.clock.date_time(time),
         false => format!("{} {}", context.clock.date(time), context.clock.time(time)),
     };
-    let n_when = if by_number { 16 } else { 19 };
+    let columns = [
+        right("", numbers).style(Painter::id),
+        left("", if by_number { 16 } else { 19 }).style(Painter::dim),
+        right("", plus).style(Painter::good).close(),
+        left("", minus).style(Painter::bad),
+    ];
+    let table = Table::new(paint, columns);
+    let room = table.room(output.width);
     for (revision, (number, written, deleted)) in revisions.iter().zip(&rows) {
         let reason = match &revision.home {
             Some(home) => format!("{} · {}", one_line(&revision.reason), short_name(home)),
@@ -176,17 +181,11 @@ fn print(
             Some(_) => String::new(),
             None => about(store, revision, &mut titles)?,
         };
-        let left = output.width.saturating_sub(numbers + 2 + n_when + 2 + plus + 1 + minus + 2);
-        let reason = cut(&reason, left).into_owned();
-        let about = cut(&about, left.saturating_sub(width(&reason) + 2)).into_owned();
-        output.line(format!(
-            "{}  {}  {} {}  {reason}  {}",
-            paint.id(fit_right(number, numbers)),
-            paint.dim(when(revision.time)),
-            paint.good(fit_right(written, plus)),
-            paint.bad(fit(deleted, minus)),
-            paint.dim(if width(&about) > 1 { &about } else { "" }),
-        ))?;
+        let reason = cut(&reason, room);
+        let about = cut(&about, room.saturating_sub(width(&reason) + 2));
+        let about = paint.dim(if width(&about) > 1 { &about } else { "" });
+        let cells = [number, &when(revision.time), written, deleted];
+        output.line(table.row(cells, format_args!("{reason}  {about}")))?;
     }
     Ok(())
 }

@@ -10,7 +10,8 @@ use crate::confirm::agreed;
 use crate::context::Context;
 use crate::error::{CommandResult, Outcome};
 use crate::moment::{known_session, title};
-use crate::text::{bytes, count, cut, fit_right, grouped};
+use crate::table::{Table, right};
+use crate::text::{bytes, count, cut, grouped};
 use crate::time_arg::parse_time;
 
 /// Give up old history, to save room
@@ -71,6 +72,7 @@ pub(crate) fn run(context: &Context, args: &PruneArgs) -> CommandResult {
 }
 
 fn describe(context: &Context, store: &SqliteStore, plan: &Pruned) {
+    let table = Table::new(context.stderr_paint(), [right("", 12), right("", 9)]);
     for row in plan.sessions.iter().take(SHOWN) {
         let named = match &row.session {
             None => "projects".to_owned(),
@@ -79,12 +81,8 @@ fn describe(context: &Context, store: &SqliteStore, plan: &Pruned) {
                 _ => format!("{id}  (deleted)"),
             },
         };
-        context.note(&format!(
-            "{}  {}  {}",
-            fit_right(&count(row.states, "text"), 12),
-            fit_right(&bytes(row.bytes), 9),
-            cut(&named, 80 - 12 - 2 - 9 - 2)
-        ));
+        let cells = [count(row.states, "text"), bytes(row.bytes)];
+        context.note(&table.row(cells, cut(&named, table.room(80))));
     }
     if plan.sessions.len() > SHOWN {
         context.note(&format!("… and {} more sessions", grouped(plan.sessions.len() - SHOWN)));

@@ -12,10 +12,9 @@ use clap::ValueEnum;
 use crate::context::Context;
 use crate::error::{CommandResult, report_quarantine};
 use crate::options::Filters;
-use crate::output::Output;
-use crate::text::{
-    count, cut, dollars, duration, fit, fit_right, grouped, one_line, short_number, width, wrap,
-};
+use crate::output::{Output, Painter};
+use crate::table::{Table, left, right};
+use crate::text::{count, dollars, duration, fit, grouped, one_line, short_number, width, wrap};
 
 /// Add up sessions, tokens, cost and tool calls
 #[derive(Debug, clap::Args)]
@@ -206,30 +205,30 @@ fn sparkline(stats: &Stats, columns: usize) -> String {
     bars.iter().map(bar_for).collect::<String>().trim_end().to_owned()
 }
 
-fn print_shares(output: &mut Output, what: &str, shares: &[(String, Share)]) -> std::io::Result<()> {
-    let paint = output.paint;
+fn print_shares(output: &mut Output, what: &'static str, shares: &[(String, Share)]) -> std::io::Result<()> {
     let widest = shares.iter().map(|(name, _)| width(name)).max().unwrap_or(0).max(width(what));
     let name_width = widest.min(output.width.saturating_sub(46).max(12));
-    let bar_width = output.width.saturating_sub(name_width + 42).min(24);
     let highest = shares.iter().map(|(_, share)| share.usage.cost).fold(f64::MIN_POSITIVE, f64::max);
-    output.line(paint.dim(format!(
-        "{}  {}  {}  {}  {}",
-        fit(what, name_width),
-        fit_right("SESSIONS", 8),
-        fit_right("ANSWERS", 8),
-        fit_right("TOKENS", 7),
-        fit_right("COST", 9)
-    )))?;
+    let columns = [
+        left(what, name_width),
+        right("SESSIONS", 8),
+        right("ANSWERS", 8),
+        right("TOKENS", 7),
+        right("COST", 9).style(Painter::warn),
+    ];
+    let table = Table::new(output.paint, columns);
+    let bar_width = table.room(output.width).min(24);
+    table.header(output, "")?;
     for (name, share) in shares {
-        output.line(format!(
-            "{}  {}  {}  {}  {}  {}",
-            fit(&cut(&one_line(name), name_width), name_width),
-            fit_right(&grouped(share.sessions), 8),
-            fit_right(&grouped(share.messages), 8),
-            fit_right(&short_number(share.usage.total_tokens()), 7),
-            paint.warn(fit_right(&dollars(share.usage.cost), 9)),
-            paint.good(bar(share.usage.cost / highest, bar_width)),
-        ))?;
+        let cells = [
+            one_line(name),
+            grouped(share.sessions),
+            grouped(share.messages),
+            short_number(share.usage.total_tokens()),
+            dollars(share.usage.cost),
+        ];
+        let bar = bar(share.usage.cost / highest, bar_width);
+        output.line(table.row(cells, output.paint.good(bar)))?;
     }
     Ok(())
 }
@@ -242,28 +241,23 @@ fn print_tools(output: &mut Output, stats: &Stats, limit: usize) -> std::io::Res
     let highest = tools.first().map_or(1, |(_, uses)| uses.calls).max(1);
     let widest = tools.iter().take(limit).map(|(name, _)| width(name)).max().unwrap_or(0);
     let name_width = widest.clamp(4, 24);
-    let bar_width = output.width.saturating_sub(name_width + 44).min(24);
-    output.line(paint.dim(format!(
-        "{}  {}  {}  {}  {}",
-        fit("TOOL", name_width),
-        fit_right("CALLS", 7),
-        fit_right("SHARE", 6),
-        fit_right("FAILED", 7),
-        fit_right("MEDIAN", 7)
-    )))?;
+    let columns = [
+        left("TOOL", name_width),
+        right("CALLS", 7),
+        right("SHARE", 6),
+        right("FAILED", 7).style(|paint, n| if n.ends_with('-') { paint.dim(n) } else { paint.bad(n) }),
+        right("MEDIAN", 7),
+    ];
+    let table = Table::new(paint, columns);
+    let bar_width = table.room(output.width).saturating_sub(7).min(24);
+    table.header(output, "")?;
     for (name, uses) in tools.iter().take(limit) {
         let failed = if uses.errors == 0 { "-".to_owned() } else { grouped(uses.errors) };
-        let failed = fit_right(&failed, 7);
         let median = uses.median_duration().map_or("-".to_owned(), |ms| duration(i64::from(ms)));
-        output.line(format!(
-            "{}  {}  {}  {}  {}  {}",
-            fit(&cut(&one_line(name), name_width), name_width),
-            fit_right(&grouped(uses.calls), 7),
-            fit_right(&format!("{:.1}%", 100.0 * uses.calls as f64 / n_calls.max(1) as f64), 6),
-            if uses.errors == 0 { paint.dim(failed) } else { paint.bad(failed) },
-            fit_right(&median, 7),
-            paint.good(bar(uses.calls as f64 / highest as f64, bar_width)),
-        ))?;
+        let share = format!("{:.1}%", 100.0 * uses.calls as f64 / n_calls.max(1) as f64);
+        let bar = bar(uses.calls as f64 / highest as f64, bar_width);
+        let cells = [one_line(name), grouped(uses.calls), share, failed, median];
+        output.line(table.row(cells, paint.good(bar)))?;
     }
     if tools.len() > limit {
         let rest: usize = tools.iter().skip(limit).map(|(_, uses)| uses.calls).sum();
