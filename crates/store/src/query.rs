@@ -55,7 +55,7 @@ impl SessionQuery {
         (self.projects.is_empty() || self.projects.contains(&record.project))
             && self.since.is_none_or(|since| updated >= since)
             && self.until.is_none_or(|until| updated < until)
-            && !(self.roots && !info.is_root())
+            && (!self.roots || info.is_root())
             && match self.archived {
                 Archived::Included => true,
                 Archived::Only => info.archived().is_some(),

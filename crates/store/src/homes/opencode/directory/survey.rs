@@ -219,7 +219,9 @@ impl Since<'_> {
         let parts = self.tree.layout.parts(self.session, &seen.id);
         match self.stamps().below(&parts) {
             Ok(listed) => {
-                listed.iter().for_each(|(name, stamp)| self.part(&mut seen, &parts, (name, *stamp), made))
+                for (name, stamp) in &listed {
+                    self.part(&mut seen, &parts, (name, *stamp), made);
+                }
             }
             Err(error) => {
                 seen.quarantined.push(self.problem(&parts, Reason::Refused(error.to_string())));
