@@ -1,88 +1,75 @@
 //! The store that coding-agent conversations deserve: transactional, durable, with history and search, in OpenCode's own
 //! format.
 //!
-//! A [`home`] is a place where sessions live: a store of annals ([`SqliteStore`], `annals.db`), or a directory or database of
-//! OpenCode's. [`open()`] opens any of them by its path. All are read through [`home::Read`] and changed through
-//! [`home::Write`]; a store also keeps [`history`], can be [searched](search) and [subscribed to](events), and
-//! [follows](sync) the homes of agents. Documents are kept byte for byte; [`model`] has the lenses through which they are
-//! read and from which new ones are written.
-//!
-//! # An agent stores a turn
-//!
 //! ```
-//! use annals::home::{Read, Write};
-//! use annals::model::id::ProjectId;
-//! use annals::model::lens::{MessageTime, Session, SessionTime, TextPart, UserMessage};
-//! use annals::model::{Document, Key, Transaction};
-//! use annals::{SqliteStore, ids};
-//!
-//! let directory = tempfile::tempdir()?;
-//! let store = SqliteStore::open_or_create(&directory.path().join("annals.db"))?;
-//! let (project, now) = (ProjectId::global(), ids::now());
-//! let (session, message, part) = (ids::new_session(), ids::new_message(), ids::new_part());
-//!
-//! let mut turn = Transaction::new("a prompt arrives");
-//! turn.insert(
-//!     Key::Session(project.clone(), session.clone()),
-//!     Document::new(&Session {
-//!         id: Some((&session).into()),
-//!         project_id: Some((&project).into()),
-//!         directory: Some("/home/me/shop".into()),
-//!         title: Some("Fix the empty cart".into()),
-//!         time: Some(SessionTime { created: Some(now), updated: Some(now), ..Default::default() }),
-//!         ..Default::default()
-//!     }),
-//! );
-//! turn.insert(
-//!     Key::Message(session.clone(), message.clone()),
-//!     Document::new(&UserMessage {
-//!         id: Some((&message).into()),
-//!         session_id: Some((&session).into()),
-//!         time: Some(MessageTime { created: Some(now), completed: None }),
-//!         agent: Some("build".into()),
-//!         ..Default::default()
-//!     }),
-//! );
-//! turn.insert(
-//!     Key::Part(session.clone(), message.clone(), part.clone()),
-//!     Document::new(&TextPart {
-//!         id: Some((&part).into()),
-//!         session_id: Some((&session).into()),
-//!         message_id: Some((&message).into()),
-//!         text: Some("The cart crashes when it is empty.".into()),
-//!         ..Default::default()
-//!     }),
-//! );
-//! let receipt = store.commit(turn)?; // All three documents are on the disk now, or none.
-//! assert_eq!(receipt.revision, Some(1));
+//! # let directory = tempfile::tempdir()?;
+//! # std::env::set_current_dir(directory.path())?;
+//! let store = annals::Store::open("annals.db")?; // Or a home of OpenCode's.
+//! for session in store.sessions().limit(10) {
+//!     println!("{}", session?.title());
+//! }
+//! let session = store.create_session("/home/me/shop").title("Fix the empty cart").save()?;
+//! session.prompt("The cart crashes when it is empty.").model("anthropic/claude-sonnet-4-5").save()?;
+//! for hit in store.search("cart crash*")? {
+//!     println!("{}", hit?.snippet());
+//! }
+//! # let found: Vec<_> = store.search("cart crash*")?.collect::<Result<_, _>>()?;
+//! # assert_eq!(found[0].snippet(), "The cart crashes when it is empty.");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! To have OpenCode itself go on with the session, commit the same transaction to one of its homes:
-//! [`homes::opencode::directory::OpencodeDirectory`] or [`homes::opencode::database::OpencodeDatabase`].
+//! A [`Store`] looks after ids, times, keys, projects and the text index. In a home of OpenCode's it writes what that OpenCode
+//! would write, so that `opencode run --session ID` goes on with the session.
 //!
-//! # Reading it back
+//! # What is underneath
+//!
+//! A [`home`] is a place where sessions live: a store of annals ([`SqliteStore`], `annals.db`), or a directory or database of
+//! OpenCode's. All are read through [`home::Read`] and changed through [`home::Write`], which [`Store::home`] gives; a store
+//! also keeps [`history`], can be [searched](search) and [subscribed to](events), and [follows](sync) the homes of agents.
+//! Documents are kept byte for byte; [`model`] has the lenses through which they are read and from which new ones are written.
+//!
+//! # Anything in a transaction
+//!
+//! What an agent has to say goes through [`home::Write`], any number of documents at a time:
 //!
 //! ```
-//! # use annals::{SqliteStore, home::{Read, Write}, model::{Document, Key, Transaction, id::ProjectId}};
 //! # let directory = tempfile::tempdir()?;
-//! # let url = directory.path().join("annals.db").display().to_string();
-//! # SqliteStore::open_or_create(url.as_ref())?;
-//! use annals::home::{MessageRange, Want};
-//! use annals::model::lens::Part;
+//! # let store = annals::Store::open(directory.path().join("annals.db"))?;
+//! # let session = store.create_session("/home/me/shop").save()?;
+//! # let prompt = session.prompt("The cart crashes when it is empty.").model("anthropic/claude-sonnet-4-5").save()?;
+//! use annals::ids;
+//! use annals::model::lens::{AssistantMessage, MessageTime, TextPart};
+//! use annals::model::{Document, Key, Transaction};
 //!
-//! let home = annals::open(&url)?; // A store, or a home of OpenCode's: reading is the same.
-//! for record in home.sessions(&Default::default())?.value {
-//!     println!("{} {}", record.id, record.info.title());
-//!     // A message at a time, so memory stays flat however long the session is.
-//!     for message in home.messages(&record, &MessageRange::ALL, Want::Parts) {
-//!         for part in &message?.parts {
-//!             if let Part::Text(part) = part.document.lens() {
-//!                 println!("  {}", part.text.unwrap_or_else(|| "".into()));
-//!             }
-//!         }
-//!     }
+//! let (id, message, part) = (session.id(), ids::new_message(), ids::new_part());
+//! let mut answer = Transaction::new("an answer");
+//! answer.insert(
+//!     Key::Message(id.clone(), message.clone()),
+//!     Document::new(&AssistantMessage {
+//!         id: Some((&message).into()),
+//!         session_id: Some(id.into()),
+//!         parent_id: Some((&prompt).into()),
+//!         time: Some(MessageTime { created: Some(ids::now()), completed: None }),
+//!         ..Default::default()
+//!     }),
+//! );
+//! answer.insert(
+//!     Key::Part(id.clone(), message.clone(), part.clone()),
+//!     Document::new(&TextPart {
+//!         id: Some((&part).into()),
+//!         session_id: Some(id.into()),
+//!         message_id: Some((&message).into()),
+//!         text: Some("An empty cart has no first item.".into()),
+//!         ..Default::default()
+//!     }),
+//! );
+//! store.home().commit(answer)?; // Both documents are on the disk now, or none.
+//!
+//! for message in store.session("last")?.messages() {
+//!     let message = message?;
+//!     println!("{}: {}", message.role(), message.text());
 //! }
+//! # assert_eq!(store.session("last")?.messages().last().unwrap()?.text(), "An empty cart has no first item.");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -139,6 +126,7 @@ pub mod check;
 pub mod copy;
 pub mod difference;
 pub mod events;
+pub mod facade;
 pub mod family;
 pub mod figures;
 pub mod find;
@@ -169,6 +157,7 @@ pub mod wire;
 pub mod workspace;
 
 pub use annals_core as model;
+pub use facade::{Message, Session, Store};
 pub use open::open;
 pub use stores::sqlite::SqliteStore;
 

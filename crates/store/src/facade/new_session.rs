@@ -1,0 +1,237 @@
+//! Making a session: its document, and the record of its project where there is none.
+
+use std::path::{Path, PathBuf};
+
+use annals_core::id::{Millis, SessionId};
+use annals_core::json::{JsonError, Style, Text};
+use annals_core::lens::{self, SessionTime};
+use annals_core::{ContentHash, Document, Key, Transaction};
+
+use super::{Session, Store};
+use crate::copy::new_project;
+use crate::home::{CommitError, ConflictKind, ReadError};
+use crate::ids;
+use crate::project::{IdentityError, IdentityRule, ProjectIdentity, RepositoryIds, identify};
+
+/// How often a session is made again because the record of its project appeared in between. It can only do that once.
+const MAX_TRIES: usize = 3;
+
+/// The program that is asked about repositories.
+const GIT: &str = "git";
+
+/// A session that is going to be made: see [`Store::create_session`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing is written before `save`"]
+pub struct NewSession {
+    store: Store,
+    directory: PathBuf,
+    title: Option<String>,
+    parent: Option<SessionId>,
+    version: Option<String>,
+}
+
+/// A session was not made. Nothing has changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateError {
+    /// The directory cannot be named in a document.
+    #[error("{path} cannot be the directory of a session: {source}")]
+    Directory {
+        /// The directory.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The project of the directory is not known.
+    #[error(transparent)]
+    Project(#[from] IdentityError),
+    /// The document would be too long.
+    #[error("the session cannot be written: {0}")]
+    Document(#[from] JsonError),
+    /// The home could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The session could not be stored.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+impl NewSession {
+    pub(super) fn new(store: Store, directory: &Path) -> NewSession {
+        NewSession { store, directory: directory.to_owned(), title: None, parent: None, version: None }
+    }
+
+    /// Its title. Unless this is called it is the one that OpenCode gives: `New session - ` and the time.
+    pub fn title(mut self, title: impl Into<String>) -> NewSession {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// The session that starts it.
+    pub fn parent(mut self, parent: &Session) -> NewSession {
+        self.parent = Some(parent.id().clone());
+        self
+    }
+
+    /// The version of the program that makes it. Unless this is called it is the version of OpenCode whose documents are
+    /// written: 1.1.65 in files and in a store of annals, 1.2.27 or 1.18.33 in a database with the tables of that version.
+    pub fn version(mut self, version: impl Into<String>) -> NewSession {
+        self.version = Some(version.into());
+        self
+    }
+
+    /// Stores the session, as the OpenCode that uses the home would: under the project that it finds for the directory, with a
+    /// record of the project if there is none.
+    pub fn save(self) -> Result<Session, CreateError> {
+        let home = self.store.home();
+        let directory = absolute(&self.directory)?;
+        let identity = identity(Path::new(&directory), home.identity_rule())?;
+        let (id, now) = (ids::new_session(), ids::now());
+        let document = self.document(&id, &directory, &identity, now)?;
+        let project = Key::Project(identity.id.clone());
+        let mut n_tries = 0;
+        loop {
+            let mut transaction = Transaction::new("create a session");
+            if home.document(&project)?.is_none() {
+                transaction.insert(project.clone(), record(&identity, now));
+            }
+            transaction.insert(Key::Session(identity.id.clone(), id.clone()), document.clone());
+            n_tries += 1;
+            match home.commit(transaction) {
+                Err(CommitError::Conflict { key, what: ConflictKind::Exists, .. })
+                    if *key == project && n_tries < MAX_TRIES => {}
+                done => {
+                    done?;
+                    break;
+                }
+            }
+        }
+        let gone = || CommitError::Conflict {
+            key: Box::new(Key::Session(identity.id.clone(), id.clone())),
+            place: home.url(),
+            what: ConflictKind::Gone,
+        };
+        let record = home.session(&id)?.ok_or_else(gone)?;
+        Ok(Session::new(self.store, record))
+    }
+
+    fn document(
+        &self,
+        id: &SessionId,
+        directory: &str,
+        identity: &ProjectIdentity,
+        now: Millis,
+    ) -> Result<Document, JsonError> {
+        let kind = if self.parent.is_some() { "Child" } else { "New" };
+        let title = self.title.clone().unwrap_or_else(|| format!("{kind} session - {}", iso(now)));
+        let slug = slug(id);
+        let version = self.version.as_deref().unwrap_or_else(|| self.store.home.version());
+        let document = lens::Session {
+            id: Some(id.into()),
+            slug: Some(slug.as_str().into()),
+            version: Some(version.into()),
+            project_id: Some((&identity.id).into()),
+            directory: Some(directory.into()),
+            parent_id: self.parent.as_ref().map(Into::into),
+            title: Some(title.as_str().into()),
+            time: Some(SessionTime { created: Some(now), updated: Some(now), ..Default::default() }),
+            ..Default::default()
+        };
+        Document::written(Style::Pretty, &document)
+    }
+}
+
+/// The directory as OpenCode would name it: in full, and without links as far as it exists.
+fn absolute(directory: &Path) -> Result<String, CreateError> {
+    let failed = |source| CreateError::Directory { path: directory.display().to_string(), source };
+    let full = std::path::absolute(directory).map_err(failed)?;
+    // Elsewhere the real path has a form that nobody types.
+    let full = if cfg!(unix) { full.canonicalize().unwrap_or(full) } else { full };
+    full.into_os_string().into_string().map_err(|_| {
+        failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, "its name is not valid UTF-8"))
+    })
+}
+
+/// The project of a directory, by the rule of the home's OpenCode.
+fn identity(directory: &Path, rule: IdentityRule) -> Result<ProjectIdentity, IdentityError> {
+    let git = Path::new(GIT);
+    let mut identity = identify(directory, git)?;
+    if rule == IdentityRule::Remote
+        && let Some(ids) = RepositoryIds::of(&identity.sandbox, git)
+        && let Some(id) = ids.by(rule)
+    {
+        identity.id = id.clone();
+    }
+    Ok(identity)
+}
+
+/// The record of a project that has none yet.
+fn record(identity: &ProjectIdentity, now: Millis) -> Document {
+    let worktree = identity.worktree.to_string_lossy();
+    let record = new_project(&identity.id, Some(&worktree), now);
+    if identity.sandbox == identity.worktree {
+        return record;
+    }
+    let sandbox = identity.sandbox.to_string_lossy();
+    record.with(&["sandboxes"], &vec![Text::from(&*sandbox)]).unwrap_or(record)
+}
+
+const ADJECTIVES: [&str; 29] = [
+    "brave", "calm", "clever", "cosmic", "crisp", "curious", "eager", "gentle", "glowing", "happy", "hidden",
+    "jolly", "kind", "lucky", "mighty", "misty", "neon", "nimble", "playful", "proud", "quick", "quiet",
+    "shiny", "silent", "stellar", "sunny", "swift", "tidy", "witty",
+];
+
+const NOUNS: [&str; 31] = [
+    "cabin", "cactus", "canyon", "circuit", "comet", "eagle", "engine", "falcon", "forest", "garden",
+    "harbor", "island", "knight", "lagoon", "meadow", "moon", "mountain", "nebula", "orchid", "otter",
+    "panda", "pixel", "planet", "river", "rocket", "sailor", "squid", "star", "tiger", "wizard", "wolf",
+];
+
+/// Two words of OpenCode's lists. The id has the randomness.
+fn slug(id: &SessionId) -> String {
+    let hash = ContentHash::of(id.as_str().as_bytes());
+    let [a, b, c, d, ..] = *hash.as_bytes();
+    let pick = |words: &'static [&'static str], bytes: [u8; 2]| {
+        words[usize::from(u16::from_le_bytes(bytes)) % words.len()]
+    };
+    format!("{}-{}", pick(&ADJECTIVES, [a, b]), pick(&NOUNS, [c, d]))
+}
+
+/// A time as `Date.toISOString` writes it, in years that have four digits.
+fn iso(time: Millis) -> String {
+    const DAY: Millis = 86_400_000;
+    let (days, millis) = (time.div_euclid(DAY), time.rem_euclid(DAY));
+    // The calendar repeats after 400 years. Years are counted from March, so that a leap day is the last of its year.
+    let days = days + 719_468;
+    let (cycle, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) = (day - (153 * month + 2) / 5 + 1, (month + 2) % 12 + 1);
+    let year = cycle * 400 + year + i64::from(month <= 2);
+    let (seconds, millis) = (millis / 1000, millis % 1000);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_as_javascript_does() {
+        for (time, expected) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_399_999, "2000-02-28T23:59:59.999Z"),
+            (951_868_799_999, "2000-02-29T23:59:59.999Z"),
+            (951_868_800_000, "2000-03-01T00:00:00.000Z"),
+            (1_769_853_822_194, "2026-01-31T10:03:42.194Z"),
+            (1_735_689_599_999, "2024-12-31T23:59:59.999Z"),
+            (1_735_689_600_000, "2025-01-01T00:00:00.000Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(iso(time), expected);
+        }
+    }
+}

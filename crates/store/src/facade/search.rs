@@ -1,0 +1,174 @@
+//! Finding what was said: from the text index of a store, or by reading a home.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::SystemTime;
+
+use annals_core::id::{MessageId, SessionId};
+use annals_core::search::query::{self, Field, Query, QueryError};
+
+use super::scan::Scan;
+use super::{Session, Store, system_time};
+use crate::find::FindError;
+use crate::search::{self, Hit, Request, SearchError, Wanted};
+use crate::stores::sqlite::SqliteStore;
+
+/// How many hits are fetched from the index at a time.
+const PAGE: usize = 50;
+
+/// A search could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FindTextError {
+    /// The query is not in the language of queries.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// The query names a property of sessions.
+    #[error("`{}:` cannot be searched for here: choose among `sessions()` and compare with the sessions of hits", field.name())]
+    Filter {
+        /// Which property.
+        field: Field,
+    },
+    /// The index could not be used, or the home could not be read.
+    #[error(transparent)]
+    Search(#[from] SearchError),
+}
+
+/// What was found, one hit after the other: see [`Store::search`].
+///
+/// Hits are fetched as they are asked for, so that a later one can be an `Err`: a session that could not be read, for
+/// instance. What could be read follows.
+#[derive(Debug)]
+pub struct TextHits {
+    store: Store,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Indexed { request: Box<Request>, page: VecDeque<Hit>, is_last: bool },
+    Scanned(Box<Scan>),
+}
+
+impl TextHits {
+    pub(super) fn find(store: Store, text: &str) -> Result<TextHits, FindTextError> {
+        let query = query::parse(text)?;
+        if let Some(field) = session_field(&query) {
+            return Err(FindTextError::Filter { field });
+        }
+        let way = match store.annals() {
+            Some(annals) => {
+                if !annals.is_read_only() {
+                    annals.update_index(&|_, _| ())?;
+                }
+                let request = Request { limit: PAGE, ..Request::new(Wanted::Words(query)) };
+                let found = first_page(annals, &request)?;
+                let request = Box::new(Request { offset: PAGE, ..request });
+                Way::Indexed { is_last: found.total <= PAGE, request, page: found.hits.into() }
+            }
+            None => Way::Scanned(Box::new(Scan::new(store.sessions(), query))),
+        };
+        Ok(TextHits { store, way })
+    }
+}
+
+/// The best hits. An index that is damaged is made again: there is nothing in it that is not in the store.
+fn first_page(annals: &SqliteStore, request: &Request) -> Result<search::Hits, SearchError> {
+    match annals.search(request) {
+        Err(SearchError::Index { .. }) if !annals.is_read_only() => {
+            annals.reindex_text(&|_, _| ())?;
+            annals.search(request)
+        }
+        found => found,
+    }
+}
+
+/// A property of sessions that a query asks for. Neither an index nor a document knows them.
+fn session_field(query: &Query) -> Option<Field> {
+    match query {
+        Query::All(items) | Query::Any(items) => items.iter().find_map(session_field),
+        Query::Not(item) => session_field(item),
+        Query::Words(_) => None,
+        Query::Filter(filter) => match filter.field {
+            Field::Role | Field::Tool | Field::Type | Field::Agent | Field::Model => None,
+            field => Some(field),
+        },
+    }
+}
+
+impl Iterator for TextHits {
+    type Item = Result<TextHit, SearchError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = match &mut self.way {
+            Way::Scanned(scan) => scan.next()?,
+            Way::Indexed { request, page, is_last } => {
+                // A page is empty if its documents were deleted since they were indexed.
+                while page.is_empty() && !*is_last {
+                    match self.store.annals()?.search(request) {
+                        Ok(found) => {
+                            request.offset += PAGE;
+                            *is_last = found.total <= request.offset;
+                            page.extend(found.hits);
+                        }
+                        Err(error) => {
+                            *is_last = true;
+                            return Some(Err(error));
+                        }
+                    }
+                }
+                Ok(page.pop_front()?)
+            }
+        };
+        Some(found.map(|hit| TextHit { store: self.store.clone(), hit }))
+    }
+}
+
+/// Something that was found.
+#[derive(Debug, Clone)]
+pub struct TextHit {
+    store: Store,
+    hit: Hit,
+}
+
+impl TextHit {
+    /// What was found, in its surroundings: one line, and nothing in it commands a terminal.
+    pub fn snippet(&self) -> &str {
+        &self.hit.snippet.text
+    }
+
+    /// Where in the snippet the words stand that were searched for, in bytes.
+    pub fn highlights(&self) -> &[Range<usize>] {
+        &self.hit.snippet.highlights
+    }
+
+    /// The title of its session.
+    pub fn title(&self) -> &str {
+        &self.hit.title
+    }
+
+    /// The id of its session.
+    pub fn session_id(&self) -> &SessionId {
+        &self.hit.session
+    }
+
+    /// Its session.
+    pub fn session(&self) -> Result<Session, FindError> {
+        self.store.session(self.hit.session.as_str())
+    }
+
+    /// The message it is in; none if it is the title of the session.
+    pub fn message_id(&self) -> Option<&MessageId> {
+        self.hit.message.as_ref()
+    }
+
+    /// When its message was made.
+    pub fn time(&self) -> Option<SystemTime> {
+        self.hit.time.map(system_time)
+    }
+
+    /// The hit underneath: which part, who said it, with which tool.
+    pub fn hit(&self) -> &Hit {
+        &self.hit
+    }
+}
