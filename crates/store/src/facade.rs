@@ -146,7 +146,7 @@ impl Store {
     /// `this OR that`, `-not`, `role:user`, `tool:bash`.
     ///
     /// A store of annals brings its text index up to date first and gives the best hits first. OpenCode's homes have no
-    /// index: every document is read, session by session, the one used last first.
+    /// index: every conversation is read, the one used last first.
     pub fn search(&self, query: &str) -> Result<TextHits, FindTextError> {
         TextHits::find(self.clone(), query)
     }

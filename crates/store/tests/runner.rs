@@ -19,6 +19,9 @@ mod runner {
     mod database;
     mod database_damage;
     mod events;
+    mod facade;
+    #[cfg(target_os = "linux")]
+    mod facade_opencode;
     mod identity;
     mod import;
     mod kit;
