@@ -218,6 +218,10 @@ mod tests {
             assert_eq!(remote_id(same).as_ref(), Some(&id), "{same}");
         }
         assert_ne!(remote_id("https://github.com/acme/shop-api").as_ref(), Some(&id));
+        assert_eq!(
+            remote_id("https://Bücher.example/shop"),
+            remote_id("https://xn--bcher-kva.example/shop.git")
+        );
         for none in [
             "",
             "/srv/git/shop-api.git",
