@@ -2,7 +2,9 @@
 //!
 //! The algorithm is written out here, and uses only arithmetic that IEEE 754 defines exactly (no `exp`,
 //! `ln` or `powf` of the platform's mathematics library), so that a seed means the same bytes on every
-//! machine and after every update of a dependency.
+//! machine and after every update of a dependency. `rand_distr` cannot say that: it computes with the platform's library as
+//! soon as any crate of the build turns on `num-traits/std`, and one of tantivy's does. The home of a seed is also the one
+//! that docs/performance.md has measured, down to the ids it names.
 
 /// SplitMix64: one word of state, good enough for text, and any number is a good seed.
 #[derive(Debug, Clone)]

@@ -1,4 +1,6 @@
 //! Zipf's law: the word of rank k is drawn with a probability proportional to k to the power of −1.05.
+//!
+//! By hand for the reason given in `rng.rs`.
 
 use super::rng::{Rng, exp};
 
