@@ -2,6 +2,10 @@
 //!
 //! Framing only: what the messages say belongs to the callers. Test peers are trusted, so the limits here
 //! exist to turn a runaway peer into an error, not to withstand an attack.
+//!
+//! By hand on `httparse`, because the model misbehaves on purpose: it cuts the line inside a body, hangs until the client
+//! has gone, and sends each delta in a chunk and a packet of its own. `tiny_http` gives nobody the socket, gathers chunks
+//! in a buffer and ends every body properly. The driver of OpenCode reads its responses with the same code.
 
 use std::io::{self, BufRead, Read, Write};
 
