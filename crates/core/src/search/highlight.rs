@@ -1,4 +1,7 @@
 //! Where a text says what was searched for.
+//!
+//! By hand, because it has to agree with our own tokens: a phrase that goes over pieces of a compound is a hit, and a word
+//! is not marked where it only stands outside of its phrase.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;

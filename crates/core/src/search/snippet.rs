@@ -1,4 +1,8 @@
 //! The piece of a text that shows why it was found.
+//!
+//! By hand, because tantivy's `SnippetGenerator` marks single words wherever they stand and counts bytes. Here a word of a
+//! phrase is marked beside its neighbours only, beginnings of words are marked too, columns are counted, and no index is
+//! needed. Sequences for terminals are told as the tokenizer tells them, so that hits stay in place.
 
 #[cfg(test)]
 mod tests;

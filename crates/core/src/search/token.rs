@@ -4,6 +4,10 @@
 //! without `_`. A **compound** such as `getUserName`, `get_user_name` or `utf8` has **pieces**, and gives the token of the
 //! whole and then the tokens of its pieces, so that either way to write it finds the other, and `user` finds both.
 //! Scripts that are written without spaces give a token for each character; a phrase of them finds running text.
+//!
+//! By hand, because no filter of tantivy gives a compound and its pieces with positions that let a phrase match both, and
+//! because sequences for terminals and line numbers are no words. Words are stored data: an index on disk holds them, so
+//! what is a word here must stay one. Stripping of sequences is part of that, see `control_sequence`.
 
 mod class;
 mod piece;
@@ -265,7 +269,8 @@ pub(super) fn is_word(c: char) -> bool {
 }
 
 /// How long the sequence for terminals is that begins with the escape character at the front, such as a colour. Its
-/// letters are no text: `\x1b[31merror` says `error`.
+/// letters are no text: `\x1b[31merror` says `error`. What is no whole sequence loses only its escape character, and text in
+/// titles and links stays text: this decides what is found, not what is safe to show.
 pub(super) fn control_sequence(bytes: &[u8]) -> usize {
     if bytes.get(1) != Some(&b'[') {
         return 1;

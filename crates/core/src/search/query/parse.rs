@@ -1,6 +1,9 @@
 //! From the text of a query to what it means.
 //!
 //! Nobody is scolded while typing: an operator that has nothing to work on is left out, as is a word without letters.
+//!
+//! By hand, because `tantivy-query-grammar` reads what people paste as commands: `foo::bar` and `https://…` as fields,
+//! `/usr/bin/` as a regular expression, `[` and `^` as ranges and weights. Its words are not made of our tokens either.
 
 use super::{Field, Filter, Query, QueryError, QueryErrorKind, Words};
 use crate::search::token::{self, Tokens};

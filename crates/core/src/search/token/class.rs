@@ -1,4 +1,9 @@
 //! What a character is to the tokenizer.
+//!
+//! `char` tells letters and numbers. The two tables are our own and no copy of a property of Unicode: held against
+//! `unicode-properties` and `unicode-script` 671 characters came out differently, U+0301 for one, which Script_Extensions
+//! also gives to scripts without spaces. The tables are stored data by now: another class makes other tokens, and the
+//! indexes of all users would have to be built anew.
 
 use std::sync::LazyLock;
 
