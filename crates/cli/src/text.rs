@@ -1,4 +1,11 @@
 //! Text for a terminal: made harmless, cut, wrapped; numbers and times for people.
+//!
+//! Text is made harmless by hand, because crates that strip sequences (`anstream`, `strip-ansi-escapes`) know bytes only:
+//! they pass on U+009B, direction marks and invisible characters, show no other control character, and a sequence that
+//! never ends takes the rest of the text with it. The tokenizer's sequences are another matter: they decide what is a word.
+//!
+//! Sizes, lengths of time, tokens and money are by hand because tables need them in few columns: `1.2 KB`, `1m01s` and `12k`
+//! where `indicatif` would write `1.21 KiB`, `61 seconds` and `12,345`.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -256,17 +263,9 @@ pub(crate) fn count(n: usize, noun: &str) -> String {
     format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
-/// A number with thin groups of three digits.
+/// A number in groups of three digits.
 pub(crate) fn grouped(n: usize) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    indicatif::HumanCount(n as u64).to_string()
 }
 
 /// A large number in three or four characters.
