@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
+use annals::HomeUrl;
 use annals::home::{Found, Read, SessionRecord};
 use annals::model::id::ProjectId;
-use annals::open;
+use annals::open::{self, OpenError};
 use annals::query::{Archived, SessionQuery};
 
 use crate::error::{CliError, Outcome, not_found};
@@ -25,7 +26,7 @@ pub(crate) struct Context {
     pub(crate) clock: Clock,
     pub(crate) current_dir: PathBuf,
     /// What `--home` names.
-    pub(crate) homes: Vec<String>,
+    pub(crate) homes: Vec<HomeUrl>,
     pub(crate) data_directory: Option<PathBuf>,
     pub(crate) opencode_db: Option<PathBuf>,
     pub(crate) store: StorePlace,
@@ -62,13 +63,16 @@ impl Context {
             },
             is_named: named.is_some(),
         };
+        let named = global.home.iter().filter(|home| !home.is_empty());
+        let homes =
+            named.map(|home| HomeUrl::parse(home)).collect::<Result<_, _>>().map_err(OpenError::from)?;
         Ok(Context {
             json: global.json,
             quiet: global.quiet,
             verbose: global.verbose,
             clock: Clock::new(now()),
             current_dir,
-            homes: global.home.iter().filter(|home| !home.is_empty()).cloned().collect(),
+            homes,
             data_directory: open::data_directory(data_home.as_deref(), home.as_deref()),
             opencode_db: variable("OPENCODE_DB"),
             store,
@@ -82,7 +86,7 @@ impl Context {
     /// The same surroundings with another home, and without paging.
     pub(crate) fn on(&self, home: &Path) -> Context {
         Context {
-            homes: vec![home.display().to_string()],
+            homes: vec![HomeUrl::from(home)],
             output: OutputOptions { pager: false, ..self.output },
             ..self.clone()
         }

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use annals::HomeUrl;
 use annals::history::At;
 use annals::home::{Read, SessionRecord, Write};
 use annals::homes::UnionHome;
@@ -186,7 +187,7 @@ impl Context {
         let workspace = Workspace::new(&annals, &own);
         self.recover(&workspace);
         let (own, foreign): (Vec<_>, Vec<_>) =
-            sources.into_iter().partition(|source| workspace.is_own(Path::new(&source.url())));
+            sources.into_iter().partition(|source| workspace.is_own(&source.url()));
         let mut account = Account::default();
         for (sources, is_own) in [(own, true), (foreign, false)] {
             if !sources.is_empty() {
@@ -226,17 +227,17 @@ impl Context {
     }
 
     /// The store that a name means; none if it means something else.
-    fn open_named_store(&self, url: &str) -> Result<Option<Store>, CliError> {
+    fn open_named_store(&self, url: &HomeUrl) -> Result<Option<Store>, CliError> {
         if !self.names_store(url) {
             return Ok(None);
         }
-        let annals = SqliteStore::open(&open::path_of(url)?)?.with_clock(now);
+        let annals = SqliteStore::open(open::path_of(url)?)?.with_clock(now);
         self.note_verbose(&format!("reading {}", annals.url()));
         Ok(Some(Store { annals, sources: Vec::new(), is_named: true, freshness: Freshness::Left }))
     }
 
-    fn names_store(&self, url: &str) -> bool {
-        open::path_of(url).is_ok_and(|path| open::is_annals(&path))
+    fn names_store(&self, url: &HomeUrl) -> bool {
+        url.path().is_some_and(open::is_annals)
     }
 
     fn store_path(&self) -> Result<PathBuf, CliError> {
@@ -279,7 +280,7 @@ impl Context {
         let is_empty = || annals.sessions(&SessionQuery::default()).is_ok_and(|found| found.value.is_empty());
         let freshness = if annals.is_read_only() {
             if is_empty() {
-                return Err(Unusable::Empty(annals.url()));
+                return Err(Unusable::Empty(annals.url().to_string()));
             }
             if !found.sources.is_empty() {
                 self.warn(&format!(
@@ -347,7 +348,7 @@ impl Context {
         let mut homes = Vec::new();
         let mut refused: Option<CliError> = None;
         for path in self.found_paths() {
-            match open::open(&path.display().to_string()) {
+            match open::open(&path) {
                 Ok(home) => homes.push(home),
                 // One that cannot be opened does not hide the others. The sync has named it already.
                 Err(error) => refused = refused.or(Some(error.into())),
@@ -422,27 +423,27 @@ impl Context {
     /// Where new sessions go: of a data directory with a database to the database, for that is what its OpenCode reads.
     /// Where there is no OpenCode, to the store.
     pub(crate) fn target(&self) -> Result<Target, CliError> {
-        let path = match &self.homes[..] {
+        let url = match &self.homes[..] {
             [] => match &self.data_directory {
-                Some(data) if !self.found_paths().is_empty() => data.display().to_string(),
+                Some(data) if !self.found_paths().is_empty() => HomeUrl::from(data.as_path()),
                 _ => return Ok(Target::Store(self.store_path()?)),
             },
             [one] => one.clone(),
             _ => return Err(CliError::usage("this command works on one home; give `--home` once")),
         };
-        match open::discover(&open::path_of(&path)?).databases.first() {
-            Some(database) => Ok(Target::Home(database.display().to_string())),
-            None => Ok(Target::Home(path)),
+        match open::discover(open::path_of(&url)?).databases.first() {
+            Some(database) => Ok(Target::Home(HomeUrl::from(database.as_path()))),
+            None => Ok(Target::Home(url)),
         }
     }
 
     /// The target that a path means.
-    pub(crate) fn target_of(&self, url: &str) -> Result<Target, CliError> {
+    pub(crate) fn target_of(&self, url: &HomeUrl) -> Result<Target, CliError> {
         let path = self.current_dir.join(open::path_of(url)?);
         let is_own_store = self.store.path.as_ref().is_some_and(|store| {
             path.canonicalize().ok().is_some_and(|path| store.canonicalize().ok() == Some(path))
         });
-        Ok(if is_own_store { Target::Store(path) } else { Target::Home(path.display().to_string()) })
+        Ok(if is_own_store { Target::Store(path) } else { Target::Home(HomeUrl::from(path)) })
     }
 
     /// Says that what was shown is not all there is.
@@ -537,7 +538,7 @@ impl<'h> Deref for Reading<'h> {
 
 /// Where new sessions go.
 pub(crate) enum Target {
-    Home(String),
+    Home(HomeUrl),
     Store(PathBuf),
 }
 
@@ -553,13 +554,13 @@ impl Target {
 
 /// A home of OpenCode, to be followed.
 fn open_source(path: &Path) -> Result<Box<dyn Source>, CliError> {
-    Ok(open::open_source(&path.display().to_string())?)
+    Ok(open::open_source(path)?)
 }
 
 /// Everything a name means, to be followed. A store knows homes by their whole paths.
-fn open_sources(url: &str) -> Result<Vec<Box<dyn Source>>, CliError> {
+fn open_sources(url: &HomeUrl) -> Result<Vec<Box<dyn Source>>, CliError> {
     let path = open::path_of(url)?;
-    let path = path.canonicalize().unwrap_or(path);
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let Discovered { directory, databases, .. } =
         if path.is_dir() { open::discover(&path) } else { Discovered::default() };
     match databases.is_empty() {

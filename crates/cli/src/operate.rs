@@ -1,6 +1,6 @@
 //! Carrying out operations: on the user's own homes, or on those that `--home` names, with the store that records them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use annals::home::Write;
@@ -32,7 +32,8 @@ impl Context {
                 self.operate_unrecorded(|store_of_now| work(&Workspace::new(store_of_now, store.own())))
             }
             Homes::Direct(direct) => {
-                let paths: Vec<PathBuf> = direct.iter().map(|home| PathBuf::from(home.url())).collect();
+                let paths: Vec<PathBuf> =
+                    direct.iter().filter_map(|home| home.url().path().map(Path::to_owned)).collect();
                 let is_named = !self.homes.is_empty();
                 let recorded = self.store.path.as_deref().map(SqliteStore::open_or_create);
                 match recorded {
@@ -98,11 +99,11 @@ impl Context {
             Target::Home(url) => {
                 drop(target.open_or_create()?);
                 // Another store of ours is no home whose changes are noted.
-                if open::is_annals(&open::path_of(url)?) {
+                if url.path().is_some_and(open::is_annals) {
                     let home = target.open_or_create()?;
                     return Ok((
                         work(&*home).value,
-                        Report { places: vec![url.clone()], ..Report::default() },
+                        Report { places: vec![url.to_string()], ..Report::default() },
                     ));
                 }
                 Ok(ops::write(&workspace, self.request(kind), ops::Target::Home(url), work)?)

@@ -30,7 +30,7 @@ pub(crate) fn check_sessions(
         Ok(found) => found,
         // Without a list there are no sessions to look at, but there is more in a home than sessions.
         Err(error @ (ReadError::Unreadable(_) | ReadError::Io { .. })) => {
-            return Ok((HashSet::new(), vec![Problem::of_error(&home.url(), &error)]));
+            return Ok((HashSet::new(), vec![Problem::of_error(&home.url().to_string(), &error)]));
         }
         Err(error) => return Err(error),
     };

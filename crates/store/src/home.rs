@@ -7,6 +7,7 @@ use annals_core::lens::Part;
 use annals_core::{Document, Key, Stored, Transaction};
 
 use crate::figures::{Call, Figures};
+use crate::home_url::HomeUrl;
 pub use crate::messages::{MessageRange, Messages};
 use crate::problem::Problem;
 use crate::project::IdentityRule;
@@ -26,7 +27,7 @@ pub mod pieces;
 /// reported beside what could be read, and hides nothing else. What only some homes can do is behind an accessor.
 pub trait Read: Send + Sync {
     /// The name of the home, for people and for `--home`.
-    fn url(&self) -> String;
+    fn url(&self) -> HomeUrl;
 
     /// The project records.
     fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError>;

@@ -109,7 +109,7 @@ pub fn import(
     for session in &account.sessions {
         match (home.session(session)?, existing) {
             (Some(_), Existing::Refuse) => {
-                return Err(ImportError::Exists { session: session.clone(), home: home.url() });
+                return Err(ImportError::Exists { session: session.clone(), home: home.url().to_string() });
             }
             (Some(record), Existing::Merge(_)) => known.push(record),
             (None, _) => {}

@@ -132,6 +132,7 @@ pub mod figures;
 pub mod find;
 pub mod history;
 pub mod home;
+pub mod home_url;
 pub mod homes;
 pub mod ids;
 pub mod import;
@@ -158,6 +159,7 @@ pub mod workspace;
 
 pub use annals_core as model;
 pub use facade::{Message, Session, Store};
+pub use home_url::HomeUrl;
 pub use open::open;
 pub use stores::sqlite::SqliteStore;
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::home::Write;
 use crate::home::pieces::Undo;
+use crate::home_url::{HomeUrl, HomeUrlError, NamesHome};
 use crate::homes::opencode::database::{Generation, OpenDbError, OpencodeDatabase};
 use crate::homes::opencode::directory::{OpenDirError, OpencodeDirectory};
 use crate::stores::sqlite::{OpenStoreError, SqliteStore};
@@ -24,11 +25,14 @@ pub enum OpenError {
     /// It is, or should become, a store of annals.
     #[error(transparent)]
     SqliteStore(#[from] OpenStoreError),
-    /// The name has a scheme that is not known.
-    #[error("{url} is not a home: give a path, or a `file:` URL")]
-    Scheme {
+    /// The text is not the name of a home.
+    #[error(transparent)]
+    Name(#[from] HomeUrlError),
+    /// The name is that of a kind of home that is reserved for later, or of several homes.
+    #[error("annals cannot open {url} yet; it opens paths and `file:` URLs")]
+    NotYet {
         /// The name.
-        url: String,
+        url: HomeUrl,
     },
 }
 
@@ -53,20 +57,22 @@ impl OpenError {
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn open(url: &str) -> Result<Box<dyn Write>, OpenError> {
-    let path = path_of(url)?;
-    if is_annals(&path) {
-        return Ok(Box::new(SqliteStore::open(&path)?));
+pub fn open(home: &(impl NamesHome + ?Sized)) -> Result<Box<dyn Write>, OpenError> {
+    let url = home.home_url()?;
+    let path = path_of(&url)?;
+    if is_annals(path) {
+        return Ok(Box::new(SqliteStore::open(path)?));
     }
-    if is_database(&path) {
-        return Ok(Box::new(OpencodeDatabase::open(&path)?));
+    if is_database(path) {
+        return Ok(Box::new(OpencodeDatabase::open(path)?));
     }
-    Ok(Box::new(OpencodeDirectory::open(&path)?))
+    Ok(Box::new(OpencodeDirectory::open(path)?))
 }
 
 /// Opens a home that sync can follow: one of OpenCode's. Its name is that of the place itself, whatever links led there.
-pub fn open_source(url: &str) -> Result<Box<dyn Source>, OpenError> {
-    let path = canonical(&path_of(url)?);
+pub fn open_source(home: &(impl NamesHome + ?Sized)) -> Result<Box<dyn Source>, OpenError> {
+    let url = home.home_url()?;
+    let path = canonical(path_of(&url)?);
     if is_database(&path) {
         return Ok(Box::new(OpencodeDatabase::open(&path)?));
     }
@@ -74,8 +80,9 @@ pub fn open_source(url: &str) -> Result<Box<dyn Source>, OpenError> {
 }
 
 /// Opens a home of OpenCode's whose changes can be taken back.
-pub fn open_undoable(url: &str) -> Result<Box<dyn Undo>, OpenError> {
-    let path = canonical(&path_of(url)?);
+pub fn open_undoable(home: &(impl NamesHome + ?Sized)) -> Result<Box<dyn Undo>, OpenError> {
+    let url = home.home_url()?;
+    let path = canonical(path_of(&url)?);
     if is_database(&path) {
         return Ok(Box::new(OpencodeDatabase::open(&path)?));
     }
@@ -99,25 +106,30 @@ pub fn default_store(xdg_data_home: Option<&Path>, home: Option<&Path>) -> Optio
 
 /// Opens a home, and makes an empty one if there is nothing at its path: a store of annals if it is to be called
 /// `annals….db`, a database of OpenCode if it is to end in `.db`, else a directory. `generation` is for a database.
-pub fn open_or_create(url: &str, generation: Generation) -> Result<Box<dyn Write>, OpenError> {
-    let path = path_of(url)?;
-    if is_annals(&path) {
-        return Ok(Box::new(SqliteStore::open_or_create(&path)?));
+pub fn open_or_create(
+    home: &(impl NamesHome + ?Sized),
+    generation: Generation,
+) -> Result<Box<dyn Write>, OpenError> {
+    let url = home.home_url()?;
+    let path = path_of(&url)?;
+    if is_annals(path) {
+        return Ok(Box::new(SqliteStore::open_or_create(path)?));
     }
-    if is_database(&path) {
-        return Ok(Box::new(OpencodeDatabase::open_or_create(&path, generation)?));
+    if is_database(path) {
+        return Ok(Box::new(OpencodeDatabase::open_or_create(path, generation)?));
     }
-    Ok(Box::new(OpencodeDirectory::open_or_create(&path)?))
+    Ok(Box::new(OpencodeDirectory::open_or_create(path)?))
 }
 
 /// Opens everything a path holds: of a data directory all databases and the directory itself, as far as there are
 /// sessions in it. A session that several hold is read from the first of those that have its latest state.
-pub fn open_all(url: &str) -> Result<Vec<Box<dyn Write>>, OpenError> {
-    let path = path_of(url)?;
+pub fn open_all(home: &(impl NamesHome + ?Sized)) -> Result<Vec<Box<dyn Write>>, OpenError> {
+    let url = home.home_url()?;
+    let path = path_of(&url)?;
     let Discovered { directory, databases, .. } =
-        if is_database(&path) { Discovered::default() } else { discover(&path) };
+        if is_database(path) { Discovered::default() } else { discover(path) };
     if databases.is_empty() {
-        return Ok(vec![open(url)?]);
+        return Ok(vec![open(&*url)?]);
     }
     let mut homes: Vec<Box<dyn Write>> = Vec::new();
     for database in databases {
@@ -146,13 +158,9 @@ fn is_database(path: &Path) -> bool {
     path.is_file() || (!path.is_dir() && path.extension().is_some_and(|extension| extension == "db"))
 }
 
-/// The path that a home's name stands for.
-pub fn path_of(url: &str) -> Result<PathBuf, OpenError> {
-    match url.split_once("://") {
-        Some(("file", path)) => Ok(PathBuf::from(path)),
-        Some(_) => Err(OpenError::Scheme { url: url.to_owned() }),
-        None => Ok(PathBuf::from(url)),
-    }
+/// The path of a home. Only homes with a path can be opened so far.
+pub fn path_of(url: &HomeUrl) -> Result<&Path, OpenError> {
+    url.path().ok_or_else(|| OpenError::NotYet { url: url.clone() })
 }
 
 /// What was found in the data directory of a user's OpenCode.

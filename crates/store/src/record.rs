@@ -6,6 +6,8 @@ use annals_core::id::{Millis, ProjectId, SessionId};
 use annals_core::json::JsonError;
 use annals_core::{Key, SessionInfo, Stored};
 
+use crate::home_url::HomeUrl;
+
 /// How much a home holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extent {
@@ -40,14 +42,14 @@ pub struct SessionRecord {
     /// What the document says about the session.
     pub info: SessionInfo,
     /// The homes that hold it, the one it was read from first.
-    pub origins: Vec<String>,
+    pub origins: Vec<HomeUrl>,
     /// When it was found to be in none of the homes it came from any more.
     pub gone: Option<Millis>,
 }
 
 impl SessionRecord {
     /// A session that is in these homes.
-    pub fn new(project: ProjectId, id: SessionId, stored: Stored, origins: Vec<String>) -> SessionRecord {
+    pub fn new(project: ProjectId, id: SessionId, stored: Stored, origins: Vec<HomeUrl>) -> SessionRecord {
         let info = SessionInfo::of(&stored.document);
         SessionRecord { id, project, stored, info, origins, gone: None }
     }

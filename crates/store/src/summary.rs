@@ -5,6 +5,7 @@ use annals_core::id::{Millis, ProjectId, SessionId};
 
 pub use crate::figures::SessionState;
 use crate::figures::{Figures, Role};
+use crate::home_url::HomeUrl;
 use crate::record::SessionRecord;
 
 /// A session in numbers.
@@ -41,7 +42,7 @@ pub struct SessionSummary {
     /// Whether the last answer ended, if there is one.
     pub state: SessionState,
     /// The homes that hold it.
-    pub origins: Vec<String>,
+    pub origins: Vec<HomeUrl>,
     /// When it was found to be in none of the homes it came from any more.
     pub gone: Option<Millis>,
 }

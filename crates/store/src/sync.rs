@@ -199,7 +199,7 @@ pub(crate) fn look_again(
     let account = run(store, homes, options, Scope::Only(sessions), reason, &())?;
     match account.failed.first() {
         Some(failed) => {
-            let path = homes.iter().map(|home| home.url()).collect::<Vec<_>>().join(", ");
+            let path = homes.iter().map(|home| home.url().to_string()).collect::<Vec<_>>().join(", ");
             Err(ReadError::Io { path, source: std::io::Error::other(failed.clone()) }.into())
         }
         None => Ok(account),
@@ -214,7 +214,7 @@ pub(crate) fn take_sessions(
     sessions: &HashSet<SessionId>,
     reason: &Reason,
 ) -> Result<bool, SyncError> {
-    let Some(known) = store.known_home(&home.url())? else { return Ok(false) };
+    let Some(known) = store.known_home(&home.url().to_string())? else { return Ok(false) };
     let (mut account, mut uncounted) = (Account::default(), HashMap::new());
     let mut committing =
         Committing { store, home: known.n, reason, account: &mut account, uncounted: &mut uncounted };
@@ -327,7 +327,7 @@ impl HomeSync<'_, '_> {
             return Ok(None);
         };
         tracing::debug!(home = ?self.source.url(), sessions = plan.jobs.len(), gone = plan.gone.len(), "sync a home");
-        self.progress.begin(&self.source.url(), plan.jobs.len());
+        self.progress.begin(&self.source.url().to_string(), plan.jobs.len());
         let home = match &plan.known {
             Some(home) => home.n,
             None => self.store.add_home(self.source, self.options.own)?,

@@ -1,8 +1,9 @@
 //! The user's store together with the homes it follows: what a command works on.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::home::ReadError;
+use crate::home_url::HomeUrl;
 use crate::open;
 use crate::stores::sqlite::SqliteStore;
 
@@ -52,12 +53,15 @@ impl<'w> Workspace<'w> {
     /// Whether something may be taken back in a home: it is one of the user's own, or one that was named when something was done there. A
     /// home that was the user's own and is not any more is somebody's original, of which this is a copy.
     pub fn may_take_back(&self, url: &str) -> Result<bool, ReadError> {
-        Ok(self.own.contains(&open::canonical(Path::new(url)))
-            || !self.store.own_homes()?.iter().any(|own| own == url))
+        Ok(self.holds(&HomeUrl::of_stored(url)) || !self.store.own_homes()?.iter().any(|own| own == url))
     }
 
-    /// Whether a path is one of the user's own homes.
-    pub fn is_own(&self, path: &Path) -> bool {
-        !self.is_named && self.own.contains(&open::canonical(path))
+    /// Whether a home is one of the user's own.
+    pub fn is_own(&self, home: &HomeUrl) -> bool {
+        !self.is_named && self.holds(home)
+    }
+
+    fn holds(&self, home: &HomeUrl) -> bool {
+        home.path().is_some_and(|path| self.own.contains(&open::canonical(path)))
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
     let check = |home: &dyn Read| -> Result<Vec<Located>, CliError> {
         let Some(inspected) = home.inspect() else { return Ok(Vec::new()) };
         let found = inspected.check(context.clock.now, &|| progress.advance())?;
-        Ok(found.into_iter().map(|problem| Located { home: home.url(), problem }).collect())
+        Ok(found.into_iter().map(|problem| Located { home: home.url().to_string(), problem }).collect())
     };
     let problems = match &homes {
         // What is wrong in a home is to be mended there, and some of it never gets into the store.
@@ -58,7 +58,7 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
                 match check(&**home) {
                     Ok(found) => problems.extend(found),
                     // A home that cannot be checked hides no other.
-                    Err(error) => problems.push(refused(home.url(), &error)),
+                    Err(error) => problems.push(refused(home.url().to_string(), &error)),
                 }
             }
             let key = |Located { problem, .. }: &Located| (problem.kind, problem.place.clone());
@@ -76,7 +76,7 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
             for home in homes {
                 match check(&**home) {
                     Ok(found) => problems.extend(found),
-                    Err(error) if homes.len() > 1 => problems.push(refused(home.url(), &error)),
+                    Err(error) if homes.len() > 1 => problems.push(refused(home.url().to_string(), &error)),
                     Err(error) => return Err(error),
                 }
             }
@@ -137,9 +137,8 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
 fn open_own(context: &Context) -> (Vec<Box<dyn Write>>, Vec<Located>) {
     let mut problems = Vec::new();
     for path in context.data_directory.iter().flat_map(|data| open::discover(data).databases) {
-        let path = path.display().to_string();
         if let Err(error) = open::open(&path) {
-            problems.push(refused(path, &error.into()));
+            problems.push(refused(path.display().to_string(), &error.into()));
         }
     }
     (context.open_found().unwrap_or_default(), problems)

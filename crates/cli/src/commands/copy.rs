@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use annals::HomeUrl;
 use annals::copy::{Account, CopyError, CopyFailure, Options, copy};
 use annals::family::Family;
 use annals::home::{Read, Write};
 use annals::homes::UnionHome;
 use annals::homes::opencode::database::Generation;
-use annals::open::{open_all, open_or_create, path_of};
+use annals::open::{OpenError, open_all, open_or_create, path_of};
 use annals::ops::{Kind, Report, Written};
 use annals::project::IdentityRule;
 use annals::query::SessionQuery;
@@ -62,7 +63,8 @@ pub(crate) struct CopyArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
-    let target_path = path_of(&args.to)?;
+    let target = HomeUrl::parse(&args.to).map_err(OpenError::from)?;
+    let target_path = path_of(&target)?;
     let sources: Vec<Box<dyn Write>> = match &args.from {
         Some(from) => open_all(from)?,
         None => context.open_directly()?,
@@ -71,7 +73,7 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
     let is_late = sources.iter().any(|home| home.identity_rule() == IdentityRule::Remote);
     let generation = if is_late { Generation::Latest } else { Generation::Portable };
     // A data directory may hold the target as well.
-    let is_target = |home: &dyn Write| same_place(&PathBuf::from(home.url()), &target_path);
+    let is_target = |home: &dyn Write| home.url().path().is_some_and(|path| same_place(path, target_path));
     let sources: Vec<&dyn Read> =
         sources.iter().filter(|home| !is_target(&***home)).map(|home| &**home as &dyn Read).collect();
     if sources.is_empty() {
@@ -102,15 +104,15 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
     };
     let progress = context.progress(sessions.len(), "copying sessions");
     let ((mut account, failure), report) = if args.dry_run {
-        let to = open_target(args, &target_path, generation)?;
+        let to = open_target(args, target_path, generation)?;
         let copied = copy(&from, to.home(), sessions, &options, &|| progress.advance());
         let (mut account, failure) = parts_of(copied);
-        to.name_files(&target_path, &mut account.files);
+        to.name_files(target_path, &mut account.files);
         ((account, failure), Report::default())
     } else {
         // It is made before it is written to, with the tables that suit what is copied.
-        drop(open_or_create(&args.to, generation)?);
-        context.write_to(&context.target_of(&args.to)?, Kind::Copy, |to| {
+        drop(open_or_create(&target, generation)?);
+        context.write_to(&context.target_of(&target)?, Kind::Copy, |to| {
             let (account, failure) = parts_of(copy(&from, to, sessions, &options, &|| progress.advance()));
             let sessions = account.copied.iter().map(|session| session.id.clone()).collect();
             Written { sessions, files: account.files.clone(), value: (account, failure) }
@@ -170,12 +172,12 @@ impl Target {
 
 fn open_target(args: &CopyArgs, path: &Path, generation: Generation) -> Result<Target, CliError> {
     if !args.dry_run || path.exists() {
-        return Ok(Target { home: open_or_create(&args.to, generation)?, stand_in: None });
+        return Ok(Target { home: open_or_create(path, generation)?, stand_in: None });
     }
     let stand_in =
         tempfile::tempdir().map_err(|error| CliError::new(format!("cannot make a directory: {error}")))?;
     let name = path.file_name().unwrap_or("home".as_ref());
-    let home = open_or_create(&stand_in.path().join(name).display().to_string(), generation)?;
+    let home = open_or_create(&stand_in.path().join(name), generation)?;
     Ok(Target { home, stand_in: Some(stand_in) })
 }
 

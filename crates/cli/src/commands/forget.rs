@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use annals::HomeUrl;
 use annals::history::{History, LogQuery};
 use annals::home::Read;
 use annals::model::id::SessionId;
@@ -118,13 +119,13 @@ fn report(
             count(forgotten.n_states, "earlier state")
         ));
         for (home, ids) in still_in(store, wanted) {
-            let (home, word, ids) = (one_line(home), shell_word(home), ids.join(" "));
+            let (home, word, ids) = (one_line(&home), shell_word(&home), ids.join(" "));
             context.note(&format!("still in {home}: `annals rm --home {word} {ids}` deletes there"));
         }
         for database in remains(store, wanted) {
             context.note(&format!(
                 "{} may hold remains of them in unused pages and in its log until OpenCode writes over them",
-                one_line(database)
+                one_line(&database)
             ));
         }
     }
@@ -151,20 +152,20 @@ fn report(
 }
 
 /// The homes that have sessions still, with their ids.
-fn still_in<'k>(store: &SqliteStore, wanted: &'k [Known]) -> BTreeMap<&'k str, Vec<&'k str>> {
-    let mut homes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+fn still_in<'k>(store: &SqliteStore, wanted: &'k [Known]) -> BTreeMap<String, Vec<&'k str>> {
+    let mut homes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let is_held = |known: &&Known| known.deleted_after.is_none() && is_followed(store, &known.record);
     for known in wanted.iter().filter(is_held) {
         for home in known.record.origins.iter().filter(|home| **home != store.url()) {
-            homes.entry(home).or_default().push(known.id.as_str());
+            homes.entry(home.to_string()).or_default().push(known.id.as_str());
         }
     }
     homes
 }
 
 /// The databases from which sessions were deleted: what was deleted stays in the file until something else is written there.
-fn remains<'k>(store: &SqliteStore, wanted: &'k [Known]) -> BTreeSet<&'k str> {
+fn remains(store: &SqliteStore, wanted: &[Known]) -> BTreeSet<String> {
     let deleted = wanted.iter().filter(|known| !is_followed(store, &known.record));
-    let homes = deleted.flat_map(|known| known.record.origins.iter().map(String::as_str));
-    homes.filter(|home| *home != store.url() && Path::new(home).is_file()).collect()
+    let is_database = |home: &&HomeUrl| **home != store.url() && home.path().is_some_and(Path::is_file);
+    deleted.flat_map(|known| &known.record.origins).filter(is_database).map(ToString::to_string).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use annals::HomeUrl;
 use annals::history::{History, LogQuery, Revision};
 use annals::home::Read;
 use annals::model::id::{Millis, SessionId};
@@ -222,7 +223,8 @@ fn about(
 
 /// The name of a home, short: the user has few of them.
 fn short_name(home: &str) -> String {
-    let path = std::path::Path::new(home);
+    let url = HomeUrl::of_stored(home);
+    let Some(path) = url.path() else { return one_line(&url.to_string()) };
     let name = path.file_name().map(|name| one_line(&name.to_string_lossy())).unwrap_or_default();
     let is_database = path.extension().is_some_and(|extension| extension == "db");
     if is_database { name } else { format!("{name}/") }

@@ -45,9 +45,11 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
         let found = each.sessions(&SessionQuery::default())?;
         let Some(inspected) = each.inspect() else { continue };
         let readable = inspected.extent()?;
-        rows.push(wire::Home::of(each.url(), &found, &readable, inspected.remarks()));
+        rows.push(wire::Home::of(each.url().to_string(), &found, &readable, inspected.remarks()));
         extents.push(readable);
-        held.push((PathBuf::from(each.url()), found.value.into_iter().map(|record| record.id).collect()));
+        if let Some(path) = each.url().path() {
+            held.push((path.to_owned(), found.value.into_iter().map(|record| record.id).collect()));
+        }
     }
     let found = context.sessions(&home, &SessionQuery::default())?;
     let short_ids = ShortIds::of(&found.value);
@@ -157,7 +159,7 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
 fn describe(store: &Store, sessions: &[SessionRecord]) -> Result<wire::Store, CliError> {
     let last = store.annals.log(&LogQuery { limit: Some(1), ..LogQuery::default() })?;
     Ok(wire::Store {
-        path: store.annals.url(),
+        path: store.annals.url().to_string(),
         bytes: store.annals.bytes(),
         sessions: sessions.len(),
         gone: sessions.iter().filter(|session| session.gone.is_some()).count(),

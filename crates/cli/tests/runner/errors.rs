@@ -105,7 +105,33 @@ fn homes_that_are_none() {
     assert_snapshot!(plain(dir.path(), &["--home", "postgres://x", "list"]).run(), @"
     exit 1
     -- stderr
-    error: postgres://x is not a home: give a path, or a `file:` URL
+    error: annals cannot open postgres://x yet; it opens paths and `file:` URLs
+    ");
+    assert_snapshot!(plain(dir.path(), &["--home", "postgres://me:secret@host/db", "sync"]).run(), @"
+    exit 1
+    -- stderr
+    error: annals cannot open postgres://me:***@host/db yet; it opens paths and `file:` URLs
+    ");
+    assert_snapshot!(plain(dir.path(), &["--home", "codex:/x", "list"]).run(), @"
+    exit 1
+    -- stderr
+    error: annals cannot open codex:/x yet; it opens paths and `file:` URLs
+    ");
+    assert_snapshot!(plain(dir.path(), &["--home", "s3://x", "list"]).run(), @r#"
+    exit 1
+    -- stderr
+    error: unknown scheme "s3" in s3://x; homes are paths, `file:` URLs, and later `postgres:`, `claude-code:` and `codex:`
+    "#);
+    assert_snapshot!(plain(dir.path(), &["copy", "--to", "s3://x"]).run(), @r#"
+    exit 1
+    -- stderr
+    error: unknown scheme "s3" in s3://x; homes are paths, `file:` URLs, and later `postgres:`, `claude-code:` and `codex:`
+    "#);
+    assert_snapshot!(plain(dir.path(), &["--home", "file:opencode.db", "list"]).run(), @"
+    exit 1
+    -- stderr
+    error: opencode.db is not a SQLite database
+    hint: give an OpenCode data directory, usually ~/.local/share/opencode, or an `opencode.db`
     ");
     assert_snapshot!(plain(dir.path(), &[]).run(), @"
     exit 1

@@ -108,7 +108,7 @@ impl NewSession {
         }
         let gone = || CommitError::Conflict {
             key: Box::new(Key::Session(identity.id.clone(), id.clone())),
-            place: home.url(),
+            place: home.url().to_string(),
             what: ConflictKind::Gone,
         };
         let record = home.session(&id)?.ok_or_else(gone)?;

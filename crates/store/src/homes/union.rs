@@ -13,6 +13,7 @@ use crate::home::{
     Extent, Found, Inspect, MessageRange, Messages, Past, Read, ReadError, SessionFiles, SessionRecord,
     Summaries, Want, read_figures,
 };
+use crate::home_url::HomeUrl;
 use crate::query::SessionQuery;
 use crate::summary::SessionSummary;
 
@@ -53,8 +54,8 @@ impl std::fmt::Debug for UnionHome<'_> {
 }
 
 impl Read for UnionHome<'_> {
-    fn url(&self) -> String {
-        self.0.iter().map(|home| home.url()).collect::<Vec<_>>().join(", ")
+    fn url(&self) -> HomeUrl {
+        HomeUrl::several(self.0.iter().map(|home| home.url()).collect())
     }
 
     fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError> {
@@ -189,7 +190,9 @@ impl Inspect for UnionHome<'_> {
             // A home that cannot be checked hides no other.
             match inspected.check(now, progress) {
                 Ok(found) => problems.extend(found),
-                Err(error) if self.0.len() > 1 => problems.push(Problem::of_error(&home.url(), &error)),
+                Err(error) if self.0.len() > 1 => {
+                    problems.push(Problem::of_error(&home.url().to_string(), &error));
+                }
                 Err(error) => return Err(error),
             }
         }

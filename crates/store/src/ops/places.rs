@@ -44,7 +44,7 @@ impl Places {
         let mut opened = Vec::new();
         for path in workspace.own() {
             let url = path.display().to_string();
-            let home = match open::open_undoable(&url) {
+            let home = match open::open_undoable(path) {
                 Ok(home) => home,
                 Err(error) if is_known(&url) && !error.is_absent() => return Err(error.into()),
                 Err(_) => continue,

@@ -7,12 +7,12 @@ use annals_core::id::SessionId;
 use super::running::{Extent, look};
 use super::{Kind, Operation, OperationError, State};
 use crate::home::pieces::{Exchange, FILES, files, hash_of};
+use crate::home_url::HomeUrl;
 use crate::open;
 use crate::stores::sqlite::SqliteStore;
 use crate::stores::sqlite::operations::{Before, NotedPiece, Step};
 use crate::sync::Reason;
 use crate::workspace::Workspace;
-use std::path::Path;
 
 /// What became of an operation that had been cut short.
 #[derive(Debug)]
@@ -50,8 +50,8 @@ pub fn recover(workspace: &Workspace<'_>) -> Result<Vec<Recovered>, OperationErr
     let lock = store.try_operation_lock();
     let Ok(Some(_lock)) = lock else { return Ok(Vec::new()) };
     // A home that was moved meanwhile is where its commits are found.
-    for path in workspace.own().iter().filter(|path| workspace.is_own(path)) {
-        if let Ok(source) = open::open_source(&path.display().to_string()) {
+    for path in workspace.own().iter().filter(|path| workspace.is_own(&HomeUrl::from(path.as_path()))) {
+        if let Ok(source) = open::open_source(path) {
             store.recognise(&*source, true)?;
         }
     }
@@ -172,7 +172,7 @@ fn follow(
     for (step, ..) in steps.iter().filter(|(step, ..)| seen.insert(step.place.clone())) {
         sources.extend(open::open_source(&step.place).ok());
     }
-    let is_own = seen.iter().all(|place| workspace.is_own(Path::new(place)));
+    let is_own = seen.iter().all(|place| workspace.is_own(&HomeUrl::of_stored(place)));
     look(store, &sources, is_own, &sessions, Extent::Everything, &reason)?;
     Ok(())
 }

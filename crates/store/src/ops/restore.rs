@@ -70,8 +70,8 @@ pub fn restore(
 
 /// The own home that had a session last, if it can be written to.
 fn last_home(workspace: &Workspace<'_>, session: &SessionRecord) -> Option<Place> {
-    let url = session.origins.iter().find(|origin| workspace.is_own(origin.as_ref()))?;
-    Some(Place { url: url.clone(), home: open::open_undoable(url).ok()? })
+    let url = session.origins.iter().find(|origin| workspace.is_own(origin))?;
+    Some(Place { url: url.to_string(), home: open::open_undoable(url).ok()? })
 }
 
 /// What makes a session in a home what it was in `then`, as far as the home has a place for it.

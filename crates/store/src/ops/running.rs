@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use annals_core::Transaction;
@@ -12,6 +12,7 @@ use super::plan::Plan;
 use super::{OperationError, Report, Request, State};
 use crate::home::pieces::{Exchange, FILES, Noter, Piece, Undo, files, hash_of};
 use crate::home::{CommitError, Receipt, Write};
+use crate::home_url::HomeUrl;
 use crate::open;
 use crate::stores::sqlite::SqliteStore;
 use crate::stores::sqlite::operations::Before;
@@ -305,11 +306,11 @@ impl<'w> Running<'w> {
         let followed = store.followed()?;
         let mut sources = Vec::new();
         for url in &self.report.places {
-            if self.workspace.is_own(Path::new(url)) || followed.contains(url) {
+            if self.workspace.is_own(&HomeUrl::of_stored(url)) || followed.contains(url) {
                 sources.push(open::open_source(url)?);
             }
         }
-        let is_own = self.report.places.iter().all(|url| self.workspace.is_own(Path::new(url)));
+        let is_own = self.report.places.iter().all(|url| self.workspace.is_own(&HomeUrl::of_stored(url)));
         look(store, &sources, is_own, &wanted, extent, reason)?;
         Ok(())
     }

@@ -8,6 +8,7 @@ use super::plan::Plan;
 use super::running::Running;
 use super::{OperationError, Report, Request};
 use crate::home::Write;
+use crate::home_url::HomeUrl;
 use crate::open;
 use crate::stores::sqlite::SqliteStore;
 use crate::workspace::Workspace;
@@ -16,7 +17,7 @@ use crate::workspace::Workspace;
 #[derive(Debug, Clone, Copy)]
 pub enum Target<'t> {
     /// A home of OpenCode's, by its name.
-    Home(&'t str),
+    Home(&'t HomeUrl),
     /// The workspace's store.
     Store,
 }
@@ -44,7 +45,7 @@ pub fn write<T>(
     let written = match target {
         Target::Home(url) => {
             let mut home = open::open_undoable(url)?;
-            let name = open::canonical(&open::path_of(url)?).display().to_string();
+            let name = open::canonical(open::path_of(url)?).display().to_string();
             running.note_commits(&mut *home, &name);
             let written = work(home.as_write());
             if running.number().is_some() {

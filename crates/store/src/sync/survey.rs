@@ -64,7 +64,7 @@ pub(super) fn plan(
 ) -> Result<Option<Plan>, SyncError> {
     let began = store.now();
     let asked = Asked { depth: options.stage.depth(), full: options.full, began };
-    let known = store.known_home(&source.url())?;
+    let known = store.known_home(&source.url().to_string())?;
     let origins = match &known {
         Some(home) => store.origins(home.n)?,
         None => HashMap::new(),

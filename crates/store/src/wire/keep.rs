@@ -126,12 +126,12 @@ pub struct ForgetReport<'a> {
     pub copies: Vec<String>,
     /// Databases of OpenCode's from which the sessions were deleted. Their unused pages and their log may hold remains until
     /// OpenCode writes over them.
-    pub remains: Vec<&'a str>,
+    pub remains: Vec<String>,
 }
 
 impl<'a> ForgetReport<'a> {
     /// What forgetting these sessions did. `remains` are databases from which the sessions were deleted.
-    pub fn of(sessions: &'a [SessionId], forgotten: &Forgotten, remains: Vec<&'a str>) -> ForgetReport<'a> {
+    pub fn of(sessions: &'a [SessionId], forgotten: &Forgotten, remains: Vec<String>) -> ForgetReport<'a> {
         ForgetReport {
             sessions: sessions.iter().map(SessionId::as_str).collect(),
             documents: forgotten.n_documents,

@@ -47,7 +47,7 @@ pub struct Session<'a> {
     /// Ids of the sessions that this one started.
     pub children: Vec<&'a str>,
     /// The homes that hold the session, the one it was read from first. Of a store's session: the homes it comes from.
-    pub origins: &'a [String],
+    pub origins: Vec<String>,
     /// When the session was found to be in none of these homes any more.
     pub gone: Option<Millis>,
     /// How the last answer stands, as far as messages tell: `empty`, `done`, `failed` or `open`.
@@ -74,7 +74,7 @@ impl<'a> Session<'a> {
             models: &summary.models,
             agents: &summary.agents,
             children,
-            origins: &summary.origins,
+            origins: summary.origins.iter().map(ToString::to_string).collect(),
             gone: summary.gone,
             status: status(summary.state),
         }

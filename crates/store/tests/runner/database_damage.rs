@@ -55,7 +55,7 @@ fn see(path: &Path) -> Seen {
 fn see_home(home: &OpencodeDatabase, seen: &mut Seen) {
     let failed = |error: ReadError| {
         let text = error.to_string();
-        let is_placed = matches!(error, ReadError::Unreadable(_)) || text.contains(&home.url());
+        let is_placed = matches!(error, ReadError::Unreadable(_)) || text.contains(&home.url().to_string());
         assert!(is_placed, "{text} does not name the file");
         text
     };

@@ -48,7 +48,7 @@ fn continued_by(version: &str, make: impl Fn(&Lab) -> Store) {
     lab.run(&repository, &["--session", id, "--model", "lab/lab-large", "What did I say?"]);
     let chat = model.requests().into_iter().find(|request| request.kind == Kind::Chat).unwrap();
     assert!(chat.conversation().text().contains(PROMPT), "{version}");
-    let store = Store::open(store.home().url()).unwrap();
+    let store = Store::open(store.home().url().path().unwrap()).unwrap();
     let continued = store.session(id).unwrap();
     let messages: Vec<_> = continued.messages().map(Result::unwrap).collect();
     let said: Vec<_> = messages.iter().map(|message| (message.role(), message.text())).collect();

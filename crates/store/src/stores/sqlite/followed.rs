@@ -1,7 +1,6 @@
 //! The homes that the store follows: which are the user's own, and recognising one that was moved.
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use annals_core::id::SessionId;
 use rusqlite::{Connection, OptionalExtension};
@@ -9,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::kind::Kind;
 use super::{SqliteStore, held, operations, origin};
 use crate::home::ReadError;
+use crate::home_url::HomeUrl;
 use crate::open;
 use crate::sync::SyncError;
 use crate::sync::compare::{Leaders, Resemblance};
@@ -27,7 +27,7 @@ impl SqliteStore {
     pub(crate) fn add_home(&self, source: &dyn Source, is_own: bool) -> Result<i64, SyncError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
-        let url = source.url();
+        let url = source.url().to_string();
         writing
             .prepare_cached("INSERT OR IGNORE INTO home (url, rank, own) VALUES (?1, ?2, ?3)")
             .and_then(|mut insert| insert.execute((&url, source.rank(), is_own)))
@@ -40,7 +40,7 @@ impl SqliteStore {
     /// Finds out whether a home is one that the store knows under another path: it was moved, or was reached through a link. Then its
     /// origins and what operations noted of it move along. Also notes whether it is the user's own.
     pub(crate) fn recognise(&self, source: &dyn Source, is_own: bool) -> Result<(), SyncError> {
-        let url = source.url();
+        let url = source.url().to_string();
         let known = self.read(rows)?;
         match known.iter().find(|home| home.url == url) {
             Some(home) if home.is_own || !is_own => return Ok(()),
@@ -68,7 +68,7 @@ impl SqliteStore {
     /// Compares a home that the store knows with one that it does not know by this path.
     fn resemblance(&self, home: &Row, source: &dyn Source, is_own: bool) -> Result<Resemblance, ReadError> {
         let mut resemblance = Resemblance {
-            is_same_place: is_same_place(&home.url, &source.url()),
+            is_same_place: is_same_place(&HomeUrl::of_stored(&home.url), &source.url()),
             is_still_there: open::open_source(&home.url).is_ok(),
             is_store_elsewhere: self.is_elsewhere()?,
             is_of_same_owner: home.is_own == is_own,
@@ -181,10 +181,11 @@ pub(super) fn number(connection: &Connection, url: &str) -> rusqlite::Result<Opt
         .optional()
 }
 
-/// Whether two paths lead to the same place.
-fn is_same_place(a: &str, b: &str) -> bool {
-    match (Path::new(a).canonicalize(), Path::new(b).canonicalize()) {
-        (Ok(a), Ok(b)) => a == b,
+/// Whether two names lead to the same place.
+fn is_same_place(a: &HomeUrl, b: &HomeUrl) -> bool {
+    let place = |home: &HomeUrl| home.path()?.canonicalize().ok();
+    match (place(a), place(b)) {
+        (Some(a), Some(b)) => a == b,
         _ => false,
     }
 }

@@ -21,6 +21,7 @@ use crate::home::{
     Extent, Found, InProgress, Inspect, MessageRange, MessageRecord, Messages, Past, Quarantined, Read,
     ReadError, Reason, SessionRecord, Summaries, Want, read_figures, row_place,
 };
+use crate::home_url::HomeUrl;
 use crate::query::SessionQuery;
 use crate::summary::SessionSummary;
 
@@ -174,9 +175,9 @@ impl<'s> View<'s> {
     fn record(&self, stored: Stored, homes: Vec<Origin>) -> Option<SessionRecord> {
         let Key::Session(project, id) = stored.key.clone() else { return None };
         let gone = homes.iter().map(|(_, gone)| *gone).min().flatten();
-        let mut origins: Vec<String> = homes.into_iter().map(|(url, _)| url).collect();
+        let mut origins: Vec<HomeUrl> = homes.into_iter().map(|(url, _)| HomeUrl::of_stored(&url)).collect();
         if origins.is_empty() {
-            origins.push(self.store.shown());
+            origins.push(self.url());
         }
         Some(SessionRecord { gone, ..SessionRecord::new(project, id, stored, origins) })
     }
@@ -379,8 +380,8 @@ impl<'s> View<'s> {
 }
 
 impl Read for View<'_> {
-    fn url(&self) -> String {
-        self.store.shown()
+    fn url(&self) -> HomeUrl {
+        HomeUrl::from(self.store.path())
     }
 
     fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError> {
@@ -590,7 +591,7 @@ impl Past for View<'_> {
 }
 
 impl Read for SqliteStore {
-    fn url(&self) -> String {
+    fn url(&self) -> HomeUrl {
         View::now(self).url()
     }
 

@@ -57,7 +57,7 @@ fn sessions() -> Vec<(&'static str, Value)> {
         models: &models,
         agents: &agents,
         children: vec![SESSION],
-        origins: &origins,
+        origins,
         gone: Some(TIME),
         status: "done",
     };
@@ -315,7 +315,7 @@ fn care() -> Vec<(&'static str, Value)> {
         rewritten: true,
         log_emptied: true,
         copies: text("/home/me/annals.db.bak"),
-        remains: vec!["/home/me/opencode.db"],
+        remains: text("/home/me/opencode.db"),
     };
     let kept = Some("/home/me/annals.db.kept".to_owned());
     vec![

@@ -36,7 +36,7 @@ impl Write for OpencodeDatabase {
         refuse_foreign(&changes)?;
         changes.sort_by_key(order_of);
         if let Some(process) = self.connections.endangered() {
-            return Err(CommitError::Endangered { path: self.url(), process });
+            return Err(CommitError::Endangered { path: self.url().to_string(), process });
         }
         let begin = |error: rusqlite::Error| self.failed(&error);
         self.connections.write(begin, |connection| self.commit_on(connection, &changes))

@@ -20,6 +20,7 @@ use crate::home::{
     Extent, Found, Inspect, MessageRange, MessageRecord, Messages, Quarantined, Read, ReadError, Reason,
     SessionFiles, SessionRecord, Want, row_place,
 };
+use crate::home_url::HomeUrl;
 use crate::query::SessionQuery;
 use crate::sqlite::{self, is_damage};
 
@@ -29,8 +30,8 @@ const PAGE: usize = 64;
 const PAGE_BYTES: usize = 8 << 20;
 
 impl Read for OpencodeDatabase {
-    fn url(&self) -> String {
-        self.path.display().to_string()
+    fn url(&self) -> HomeUrl {
+        HomeUrl::from(self.path.as_path())
     }
 
     fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError> {

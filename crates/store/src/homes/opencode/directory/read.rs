@@ -17,6 +17,7 @@ use crate::home::{
     Extent, Found, Inspect, MessageRange, MessageRecord, Messages, Quarantined, Read, ReadError, Reason,
     SessionFiles, SessionRecord, Want,
 };
+use crate::home_url::HomeUrl;
 use crate::parallel;
 use crate::platform::Folder;
 use crate::query::SessionQuery;
@@ -30,8 +31,8 @@ const BATCH: usize = 32;
 const MAX_TRIES: usize = 20;
 
 impl Read for OpencodeDirectory {
-    fn url(&self) -> String {
-        self.path().display().to_string()
+    fn url(&self) -> HomeUrl {
+        HomeUrl::from(self.path())
     }
 
     fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError> {
