@@ -154,6 +154,7 @@ pub mod stores;
 pub mod summarize;
 pub mod summary;
 pub mod sync;
+pub mod turns;
 pub mod wire;
 pub mod workspace;
 
