@@ -8,7 +8,7 @@ use annals::HomeUrl;
 use annals::home::{Found, Read, SessionRecord};
 use annals::model::id::ProjectId;
 use annals::open::{self, OpenError};
-use annals::query::{Archived, SessionQuery};
+use annals::query::{Archived, SessionOrder, SessionQuery};
 
 use crate::error::{CliError, Outcome, not_found};
 use crate::options::{Filters, Global};
@@ -165,6 +165,9 @@ impl Context {
             until: time(&filters.until)?,
             roots: filters.roots,
             archived: if filters.archived { Archived::Only } else { Archived::Included },
+            agent: filters.agent.clone(),
+            model: filters.model.clone(),
+            ..SessionQuery::default()
         })
     }
 
@@ -224,9 +227,7 @@ impl Context {
         query: &SessionQuery,
     ) -> Result<Found<Vec<SessionRecord>>, CliError> {
         let mut found = homes.sessions(query)?;
-        found.value.sort_by_cached_key(|record| {
-            (std::cmp::Reverse(annals::find::updated(record)), record.id.as_str().to_owned())
-        });
+        SessionOrder::LastUsed.sort(&mut found.value);
         Ok(found)
     }
 }

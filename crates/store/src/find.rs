@@ -1,11 +1,13 @@
-//! Finding what a person means: a session by a piece of its id or title, a project by its directory or name.
+//! Finding sessions, messages, parts and projects: by a query, by an id, or by what a person calls them.
 
-use annals_core::Stored;
-use annals_core::id::{ProjectId, SessionId};
+use annals_core::id::{MessageId, PartId, ProjectId, SessionId};
 use annals_core::lens::Project;
+use annals_core::{Key, Stored};
 
-use crate::home::{Read, ReadError, SessionRecord};
-use crate::query::SessionQuery;
+use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord};
+use crate::query::{QueryError, SessionCursor, SessionOrder, SessionQuery};
+use crate::summarize::summarize;
+use crate::summary::SessionSummary;
 
 /// A session could not be told from what was said.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,110 @@ pub enum FindError {
     /// The home could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+}
+
+/// A page of the sessions that a query asks for.
+#[derive(Debug, Default)]
+pub struct SessionPage {
+    /// The sessions of this page, in order.
+    pub sessions: Vec<SessionRecord>,
+    /// Their summaries, if the query asks for an agent or a model: they had to be read for that. Else empty.
+    pub summaries: Vec<SessionSummary>,
+    /// Number of sessions on all pages.
+    pub total: usize,
+    /// Where the next page begins; none if this is the last one.
+    pub next: Option<SessionCursor>,
+    /// What could not be read.
+    pub quarantined: Vec<Quarantined>,
+}
+
+/// The sessions of a home that a query asks for, a page of them if it has a limit.
+///
+/// ```
+/// # use annals::{SqliteStore, find, query::SessionQuery};
+/// # let directory = tempfile::tempdir()?;
+/// # let store = SqliteStore::open_or_create(&directory.path().join("annals.db"))?;
+/// let mut query = SessionQuery { limit: Some(50), ..SessionQuery::default() };
+/// loop {
+///     let page = find::sessions(&store, &query)?;
+///     for session in &page.sessions {
+///         println!("{} {}", session.id, session.info.title());
+///     }
+///     let Some(next) = page.next else { break };
+///     query.cursor = Some(next);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn sessions(home: &dyn Read, query: &SessionQuery) -> Result<SessionPage, QueryError> {
+    sessions_among(home, home.sessions(query)?, query, &|| {})
+}
+
+/// The sessions that a query asks for among those that were read before. `progress` is called with each session whose messages were
+/// read.
+pub fn sessions_among(
+    home: &dyn Read,
+    found: Found<Vec<SessionRecord>>,
+    query: &SessionQuery,
+    progress: &(dyn Fn() + Sync),
+) -> Result<SessionPage, QueryError> {
+    let Found { value: mut sessions, mut quarantined } = found;
+    sessions.retain(|record| query.admits(record));
+    query.order.sort(&mut sessions);
+    let mut summaries = Vec::new();
+    if query.asks_for_messages() {
+        let mut read = summarize(home, &sessions, progress)?;
+        quarantined.append(&mut read.quarantined);
+        // There is a summary of every session.
+        let both = sessions.into_iter().zip(read.value);
+        (sessions, summaries) = both.filter(|(_, summary)| query.admits_summary(summary)).unzip();
+    }
+    let total = sessions.len();
+    let first = query.n_before(&sessions)?;
+    let end = query.limit.map_or(total, |limit| total.min(first.saturating_add(limit)));
+    let next = (end < total && end > first).then(|| query.cursor_after(&sessions[end - 1]));
+    let sessions = page_of(sessions, first, end);
+    let summaries = page_of(summaries, first, end);
+    Ok(SessionPage { sessions, summaries, total, next, quarantined })
+}
+
+/// What stands from `first` up to `end`, as far as there is anything.
+fn page_of<T>(mut all: Vec<T>, first: usize, end: usize) -> Vec<T> {
+    all.truncate(end);
+    all.drain(..first.min(all.len()));
+    all
+}
+
+/// A message by its id alone, with the session it belongs to. Every session is asked for it, the last used first.
+pub fn message(home: &dyn Read, id: &MessageId) -> Result<Option<(SessionRecord, Stored)>, ReadError> {
+    in_any_session(home, |session| home.document(&Key::Message(session.id.clone(), id.clone())))
+}
+
+/// A part by its id alone, with the session it belongs to. Reads the keys of every session, of the last used first, until one has it.
+pub fn part(home: &dyn Read, id: &PartId) -> Result<Option<(SessionRecord, Stored)>, ReadError> {
+    in_any_session(home, |session| {
+        let keys = home.session_keys(&session.id)?;
+        let key = keys.iter().find(|key| matches!(key, Key::Part(_, _, part) if part == id));
+        key.map_or(Ok(None), |key| home.document(key))
+    })
+}
+
+/// The first document that is found in any session. A session that cannot be read hides none in another.
+fn in_any_session(
+    home: &dyn Read,
+    find: impl Fn(&SessionRecord) -> Result<Option<Stored>, ReadError>,
+) -> Result<Option<(SessionRecord, Stored)>, ReadError> {
+    let mut sessions = home.sessions(&SessionQuery::default())?.value;
+    SessionOrder::LastUsed.sort(&mut sessions);
+    let mut unreadable = None;
+    for session in sessions {
+        match find(&session) {
+            Ok(Some(stored)) => return Ok(Some((session, stored))),
+            Ok(None) => {}
+            Err(error @ ReadError::Unreadable(_)) => unreadable = unreadable.or(Some(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    unreadable.map_or(Ok(None), Err)
 }
 
 /// The session meant by a full id, a unique beginning of one (with or without `ses_`), a unique piece of a title, or `last`: the one used

@@ -28,6 +28,7 @@ mod runner {
     mod layouts;
     mod opencode;
     mod order;
+    mod paging;
     #[cfg(target_os = "linux")]
     mod powercut;
     mod search;
