@@ -10,6 +10,7 @@ use annals::homes::opencode::database::OpenDbError;
 use annals::homes::opencode::directory::OpenDirError;
 use annals::import::ImportError;
 use annals::open::OpenError;
+use annals::query::QueryError;
 use annals::remove::RemoveError;
 use annals::search::SearchError;
 use annals::stores::sqlite::{BackupError, ForgetError, OpenStoreError};
@@ -217,6 +218,15 @@ impl From<BackupError> for CliError {
 impl From<OpenDirError> for CliError {
     fn from(error: OpenDirError) -> CliError {
         OpenError::from(error).into()
+    }
+}
+
+impl From<QueryError> for CliError {
+    fn from(error: QueryError) -> CliError {
+        match error {
+            QueryError::Read(error) => error.into(),
+            error => CliError::new(error),
+        }
     }
 }
 

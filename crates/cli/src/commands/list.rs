@@ -1,7 +1,9 @@
 //! `annals list`
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use annals::find::{self, SessionPage};
 use annals::home::SessionRecord;
 use annals::model::json::Node;
 use annals::query::SessionQuery;
@@ -48,37 +50,39 @@ impl ListArgs {
 pub(crate) fn run(context: &Context, args: &ListArgs) -> CommandResult {
     let homes = context.open(Stage::Messages)?;
     let home = homes.read();
-    let query = context.query(&home, &args.filters)?;
+    let mut query = context.query(&home, &args.filters)?;
+    if args.sort == SortBy::Updated {
+        query.limit = args.limit;
+    }
     let found = context.sessions(&home, &SessionQuery::default())?;
-    let mut quarantined = found.quarantined;
     let n_all = found.value.len();
     let short_ids = ShortIds::of(&found.value);
     let children = children(&found.value);
-    let mut records: Vec<SessionRecord> =
-        found.value.into_iter().filter(|record| query.admits(record)).collect();
-    let mut n_admitted = records.len();
-    // What the session documents decide alone needs no message to be read.
-    let by_messages = args.filters.agent.is_some() || args.filters.model.is_some();
-    if args.sort == SortBy::Created {
-        records.sort_by_cached_key(|record| std::cmp::Reverse(record.info.created()));
+    let progress = context.progress(0, "reading sessions");
+    if query.asks_for_messages() {
+        progress.expect(found.value.iter().filter(|record| query.admits(record)).count());
     }
-    if matches!(args.sort, SortBy::Updated | SortBy::Created) && !by_messages {
-        records.truncate(args.limit.unwrap_or(usize::MAX));
+    let SessionPage { sessions: mut records, summaries, total, mut quarantined, .. } =
+        find::sessions_among(&home, found, &query, &|| progress.advance())?;
+    let mut sessions = summaries;
+    if !query.asks_for_messages() {
+        // What the session documents decide alone needs no message to be read.
+        if args.sort == SortBy::Created {
+            records.sort_by_cached_key(|record| Reverse(record.info.created()));
+            records.truncate(args.limit.unwrap_or(usize::MAX));
+        }
+        progress.expect(records.len());
+        let mut summaries = summarize(&home, &records, &|| progress.advance())?;
+        quarantined.append(&mut summaries.quarantined);
+        sessions = summaries.value;
     }
-    let progress = context.progress(records.len(), "reading sessions");
-    let mut summaries = summarize(&home, &records, &|| progress.advance())?;
     drop(progress);
-    quarantined.append(&mut summaries.quarantined);
-    let mut sessions = summaries.value;
-    if by_messages {
-        sessions.retain(|session| answered_by(session, &args.filters));
-        n_admitted = sessions.len();
-    }
     match args.sort {
-        SortBy::Updated | SortBy::Created => {}
+        SortBy::Updated => {}
+        SortBy::Created => sessions.sort_by_key(|session| Reverse(session.created)),
         SortBy::Cost => sessions.sort_by(|a, b| b.usage.cost.total_cmp(&a.usage.cost)),
         SortBy::Tokens => sessions.sort_by(|a, b| b.usage.total_tokens().total_cmp(&a.usage.total_tokens())),
-        SortBy::Messages => sessions.sort_by_key(|session| std::cmp::Reverse(session.messages)),
+        SortBy::Messages => sessions.sort_by_key(|session| Reverse(session.messages)),
     }
     sessions.truncate(args.limit.unwrap_or(usize::MAX));
     if context.json {
@@ -91,7 +95,7 @@ pub(crate) fn run(context: &Context, args: &ListArgs) -> CommandResult {
         output.finish()?;
     } else {
         let mut output = context.paged_output();
-        let tally = tally(sessions.len(), n_admitted, n_all);
+        let tally = tally(sessions.len(), total, n_all);
         print_table(&mut output, context, &sessions, short_ids)?;
         if output.is_terminal {
             let line = output.paint.dim(&tally);
@@ -116,15 +120,6 @@ pub(crate) fn children(records: &[SessionRecord]) -> HashMap<String, Vec<String>
         }
     }
     children
-}
-
-/// Whether a session was answered by the wanted agent and model.
-pub(crate) fn answered_by(session: &SessionSummary, filters: &Filters) -> bool {
-    filters.agent.as_ref().is_none_or(|agent| session.agents.contains(agent))
-        && filters
-            .model
-            .as_ref()
-            .is_none_or(|model| session.models.iter().any(|name| name.contains(model.as_str())))
 }
 
 /// `12 of 121 sessions`, and how many more there would be without the limit.

@@ -9,7 +9,6 @@ use annals::summary::{SessionState, SessionSummary};
 use annals::sync::Stage;
 use annals::wire;
 
-use crate::commands::list::answered_by;
 use crate::context::Context;
 use crate::error::{CommandResult, report_quarantine};
 use crate::options::Filters;
@@ -72,7 +71,7 @@ pub(crate) fn run(context: &Context, args: &TreeArgs) -> CommandResult {
         summaries.value.into_iter().map(|session| (session.id.to_string(), session)).collect();
     let roots: Vec<&String> = roots
         .iter()
-        .filter(|root| sessions.get(*root).is_some_and(|session| answered_by(session, &args.filters)))
+        .filter(|root| sessions.get(*root).is_some_and(|session| query.admits_summary(session)))
         .collect();
     let forest = Forest { sessions: &sessions, by_parent: &by_parent, short_ids };
     let mut output = if context.json { context.plain_output() } else { context.paged_output() };
