@@ -670,7 +670,7 @@ fn gather(from: &dyn Read, record: &SessionRecord) -> Result<Gathered, ReadError
     let mut messages = from.messages(record, &MessageRange::ALL, Want::Parts);
     for message in &mut messages {
         let message = message?;
-        gathered.n_converted += usize::from(!message.stored.provenance.is_verbatim());
+        gathered.n_converted += usize::from(message.stored.provenance == Provenance::OpencodeSecondStore);
         gathered.quarantined.extend(message.quarantined);
         let all = std::iter::once(message.stored).chain(message.parts);
         gathered.documents.extend(all);

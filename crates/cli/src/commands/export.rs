@@ -5,10 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use annals::home::{MessageRange, MessageRecord, Quarantined, Read, SessionRecord, Want};
-use annals::model::Key;
 use annals::model::format::jsonl;
 use annals::model::format::opencode::ExportWriter;
 use annals::model::render::markdown::MarkdownWriter;
+use annals::model::{Key, Provenance};
 use annals::sync::Stage;
 use clap::ValueEnum;
 
@@ -180,7 +180,7 @@ fn write(
                     &mut matched,
                     &mut left.quarantined,
                     &mut |message| {
-                        if !message.stored.provenance.is_verbatim() {
+                        if message.stored.provenance == Provenance::OpencodeSecondStore {
                             left.n_left_out += 1;
                             return Ok(());
                         }
@@ -235,7 +235,14 @@ fn write(
                     },
                 )?;
                 // Share secrets are left out: who has them can change what is shared.
-                for key in [Key::Todo(session.id.clone()), Key::Diff(session.id.clone())] {
+                // OpenCode has no records, and in its directory all files would be listed to find that out.
+                let keys = match session.id.is_opencode() {
+                    true => Vec::new(),
+                    false => home.session_keys(&session.id)?,
+                };
+                let records = keys.into_iter().filter(|key| matches!(key, Key::Record(..)));
+                let beside = [Key::Todo(session.id.clone()), Key::Diff(session.id.clone())];
+                for key in beside.into_iter().chain(records) {
                     if let Some(stored) = home.document(&key)? {
                         sink(&jsonl::write(&stored.key, &stored.document))?;
                     }

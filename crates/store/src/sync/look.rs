@@ -240,6 +240,7 @@ impl<'l> Looking<'l> {
         };
         let Some(mut quarantined) = self.messages(tour.source, record, since)? else { return Ok(()) };
         self.beside(tour.source, &record.id, &mut quarantined)?;
+        self.records(tour.source, record, &mut quarantined)?;
         // What was not read again may still be unfinished.
         if since.is_some()
             && let Some(known) = &job.known
@@ -414,6 +415,33 @@ impl<'l> Looking<'l> {
             let lost = self.comparing.lost_documents(&missing)?;
             self.extend(lost);
         }
+        Ok(())
+    }
+
+    /// Looks at the records that messages were made from.
+    fn records(
+        &mut self,
+        source: &dyn Source,
+        record: &SessionRecord,
+        quarantined: &mut Vec<Quarantined>,
+    ) -> Result<(), ReadError> {
+        let found = source.records(record)?;
+        let mut present: HashSet<Key> = HashSet::new();
+        for stored in &found.value {
+            self.document(stored)?;
+            present.insert(stored.key.clone());
+        }
+        if found.quarantined.is_empty() {
+            let missing = self.comparing.missing_records(&present)?;
+            let lost = self.comparing.lost_documents(&missing)?;
+            self.extend(lost);
+        }
+        let is_told = |problem: &Quarantined, told: &[Quarantined]| {
+            told.iter().any(|known| known.place == problem.place)
+        };
+        let untold: Vec<Quarantined> =
+            found.quarantined.into_iter().filter(|problem| !is_told(problem, quarantined)).collect();
+        quarantined.extend(untold);
         Ok(())
     }
 

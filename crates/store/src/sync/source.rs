@@ -31,6 +31,13 @@ pub trait Source: Read {
         None
     }
 
+    /// The records that the messages of a session were made from, byte for byte as the agent wrote them, under
+    /// [`Key::Record`]. None in homes whose documents are the agent's own. What cannot be read and was told with the messages
+    /// is told here again: nobody can say then that a record is gone.
+    fn records(&self, _session: &SessionRecord) -> Result<Found<Vec<Stored>>, ReadError> {
+        Ok(Found::default())
+    }
+
     /// Documents of a session that belong to no message of it: parts that OpenCode's undo left behind.
     fn orphans(&self) -> Result<Found<Vec<Stored>>, ReadError> {
         Ok(Found::default())

@@ -458,7 +458,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
         (Some(Kind::Project | Kind::Session), _) if owner == 0 => {}
         (Some(Kind::Part), Ok(Some(above))) if above.kind == Kind::Message.number() => {}
         (
-            Some(Kind::Message | Kind::Todo | Kind::Diff | Kind::Share | Kind::LegacyShare),
+            Some(Kind::Message | Kind::Todo | Kind::Diff | Kind::Share | Kind::LegacyShare | Kind::Record),
             Ok(Some(above)),
         ) if above.kind == Kind::Session.number() => {}
         // It cannot be told that it is what it is asked for.

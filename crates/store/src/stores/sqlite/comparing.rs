@@ -149,6 +149,23 @@ impl Comparing<'_> {
         })
     }
 
+    /// The records that this home does not have, whether they are shown or not.
+    pub(crate) fn missing_records(&self, present: &HashSet<Key>) -> Result<Vec<Key>, ReadError> {
+        if self.is_new {
+            return Ok(Vec::new());
+        }
+        self.store.read(|connection| {
+            let Some(session) = number(connection, 0, Kind::Session, self.session.as_str())? else {
+                return Ok(Vec::new());
+            };
+            let all = below(connection, session, Kind::Record)?;
+            let keys = all
+                .iter()
+                .filter_map(|(_, id)| Kind::Record.key(id, None, Some(self.session.as_str()), None));
+            Ok(keys.filter(|key| !present.contains(key)).collect())
+        })
+    }
+
     /// Those of some documents that the home had and does not have any more.
     pub(crate) fn lost_documents(&self, keys: &[Key]) -> Result<Vec<Finding>, ReadError> {
         if self.is_new || keys.is_empty() {
@@ -193,6 +210,7 @@ fn state_of(connection: &Connection, key: &Key) -> rusqlite::Result<Option<State
             Some(message) => state(connection, message, Kind::Part, id.as_str()),
             None => Ok(None),
         },
+        Key::Record(_, id) => state(connection, session, Kind::Record, id.as_str()),
         key => state(connection, session, Kind::of(key), ""),
     }
 }

@@ -43,6 +43,7 @@ pub(super) struct View<'s> {
 /// A row of `document` or `past`, without its key.
 struct StateRow {
     project: Option<String>,
+    provenance: Provenance,
     hash: Option<Hash>,
     /// The text, compared with the hash.
     text: Result<Vec<u8>, Damage>,
@@ -51,7 +52,7 @@ struct StateRow {
 }
 
 /// The columns of [`StateRow`], in this order. They have the same names in both tables.
-const STATE: &str = "x.project, x.hash, x.form, x.size, x.data";
+const STATE: &str = "x.project, x.hash, x.form, x.size, x.data, x.provenance";
 
 impl StateRow {
     /// Reads a row. `bound` says what an earlier state's hash is combined with.
@@ -67,7 +68,8 @@ impl StateRow {
         // Unpacked where it stands: it may be large, and a copy as well.
         let data = row.get_ref(first + 4)?.as_bytes_or_null()?.unwrap_or_default();
         let text = hash.map_or(Ok(Vec::new()), |hash| codec::unpack(form, size, data, hash));
-        Ok(StateRow { project, hash, text, in_progress: None })
+        let provenance = Provenance::from_number(row.get::<_, Option<i64>>(first + 5)?.unwrap_or(0));
+        Ok(StateRow { project, provenance, hash, text, in_progress: None })
     }
 
     /// Reads a row of a past moment. The column `is_step` says whether a later revision went on with the state.
@@ -148,8 +150,9 @@ impl<'s> View<'s> {
         if state.hash.is_some() && !is_of(connection, n, &key)? {
             return Ok(Err(misled(place).of_session(key.session())));
         }
+        let provenance = state.provenance;
         Ok(match state.document(&key, &place) {
-            Ok(Some(document)) => Ok(Some(Stored::new(key, document, place))),
+            Ok(Some(document)) => Ok(Some(Stored::new(key, document, place).by(provenance))),
             Ok(None) => Ok(None),
             Err(problem) => Err(problem.of_session(key.session())),
         })
@@ -193,7 +196,7 @@ impl<'s> View<'s> {
         let mut quarantined = Vec::new();
         states_below(connection, 0, Kind::Session, |below, state| {
             let Some(key) = Kind::Session.key(below.id, None, None, state.project.as_deref()) else { return };
-            let place = row_place(&key);
+            let (place, provenance) = (row_place(&key), state.provenance);
             let document = match below.is_it {
                 true => state.document(&key, &place),
                 false => Err(misled(place.clone())),
@@ -201,7 +204,7 @@ impl<'s> View<'s> {
             match document {
                 Ok(Some(document)) => {
                     let homes = origins.remove(&below.n).unwrap_or_default();
-                    let record = self.record(Stored::new(key, document, place), homes);
+                    let record = self.record(Stored::new(key, document, place).by(provenance), homes);
                     let admitted = record.filter(|record| query.admits(record));
                     records.extend(admitted.map(|record| (below.position, record)));
                 }

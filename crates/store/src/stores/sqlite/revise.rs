@@ -670,7 +670,7 @@ impl<'c> Revising<'c> {
         Ok(())
     }
 
-    /// Parts that came before their message are put where they belong.
+    /// Parts that came before their message are put where they belong. Where those of another agent stand, their ids do not say.
     fn place_parts(&self, message: i64, made: Option<Millis>) -> rusqlite::Result<()> {
         let Some(made) = made else { return Ok(()) };
         let mut statement = self
@@ -681,7 +681,7 @@ impl<'c> Revising<'c> {
             .collect::<rusqlite::Result<_>>()?;
         for (n, id, position) in parts {
             let position = Position::new(position);
-            let right = PartId::parse(&id).map_or(position, |id| Position::of_part(&id, made));
+            let right = PartId::parse_opencode(&id).map_or(position, |id| Position::of_part(&id, made));
             if right != position {
                 set_position(self.connection, n, right)?;
             }
