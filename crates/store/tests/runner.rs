@@ -13,6 +13,7 @@ mod runner {
     mod check;
     mod commit;
     mod concurrent;
+    mod conformance;
     mod corpus;
     mod crash;
     mod damage;

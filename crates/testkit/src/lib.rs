@@ -1,9 +1,11 @@
-//! Fixtures, the scripted model and the driver of the real OpenCode that tests share.
+//! What tests share: fixtures, the conformance suite, the scripted model and the driver of the real OpenCode.
 
+pub mod conformance;
 mod fixture;
 pub mod model;
 // The executables it drives are those for Linux, and it finds their descendants in /proc.
 #[cfg(target_os = "linux")]
 pub mod opencode;
+pub mod sample;
 
 pub use fixture::{Fixture, files_below, workspace};

@@ -3,21 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use annals::home::{MessageRange, MessageRecord, Quarantined, Read, SessionRecord, Want, Write};
+use annals::home::{MessageRange, MessageRecord, Quarantined, Read, SessionRecord, Want};
 use annals::homes::opencode::database::{Generation, OpencodeDatabase};
 use annals::homes::opencode::directory::OpencodeDirectory;
 use annals::model::format::opencode::ExportWriter;
-use annals::model::id::{MessageId, PartId, ProjectId, SessionId};
-use annals::model::lens::{
-    AssistantMessage, CacheTokens, MessagePath, MessageTime, ModelRef, Session, SessionTime, TextPart,
-    Tokens, UserMessage,
-};
-use annals::model::{Document, Key, Transaction};
+use annals::model::id::SessionId;
+pub(crate) use annals_testkit::sample::{PROJECT, Sample};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
-
-/// The project of the sample sessions.
-pub(crate) const PROJECT: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// Opens a home.
 pub(crate) fn open(path: &Path) -> OpencodeDirectory {
@@ -118,108 +111,6 @@ pub(crate) fn export(home: &dyn Read, id: &str) -> Vec<u8> {
         writer.message(&message.stored.document, message.parts.iter().map(|part| &part.document));
     }
     writer.finish()
-}
-
-/// Documents of one conversation, as an agent would write them.
-pub(crate) struct Sample {
-    pub(crate) project: ProjectId,
-    pub(crate) session: SessionId,
-    pub(crate) directory: String,
-}
-
-impl Sample {
-    pub(crate) fn new(session: SessionId, directory: &str) -> Sample {
-        Sample { project: ProjectId::parse(PROJECT).unwrap(), session, directory: directory.to_owned() }
-    }
-
-    pub(crate) fn session_key(&self) -> Key {
-        Key::Session(self.project.clone(), self.session.clone())
-    }
-
-    pub(crate) fn session_document(&self, title: &str, now: i64) -> Document {
-        Document::new(&Session {
-            id: Some((&self.session).into()),
-            slug: Some("quiet-harbor".into()),
-            version: Some("1.1.65".into()),
-            project_id: Some((&self.project).into()),
-            directory: Some(self.directory.as_str().into()),
-            title: Some(title.into()),
-            time: Some(SessionTime { created: Some(now), updated: Some(now), ..Default::default() }),
-            ..Default::default()
-        })
-    }
-
-    pub(crate) fn prompt(&self, message: &MessageId, now: i64) -> (Key, Document) {
-        let document = Document::new(&UserMessage {
-            id: Some(message.into()),
-            session_id: Some((&self.session).into()),
-            time: Some(MessageTime { created: Some(now), completed: None }),
-            agent: Some("build".into()),
-            model: Some(ModelRef {
-                provider_id: Some("lab".into()),
-                model_id: Some("lab-large".into()),
-                variant: None,
-            }),
-            ..Default::default()
-        });
-        (Key::Message(self.session.clone(), message.clone()), document)
-    }
-
-    pub(crate) fn answer(&self, message: &MessageId, parent: &MessageId, now: i64) -> (Key, Document) {
-        let document = Document::new(&AssistantMessage {
-            id: Some(message.into()),
-            session_id: Some((&self.session).into()),
-            time: Some(MessageTime { created: Some(now), completed: Some(now + 5) }),
-            parent_id: Some(parent.into()),
-            model_id: Some("lab-large".into()),
-            provider_id: Some("lab".into()),
-            mode: Some("build".into()),
-            agent: Some("build".into()),
-            path: Some(MessagePath {
-                cwd: Some(self.directory.as_str().into()),
-                root: Some(self.directory.as_str().into()),
-            }),
-            cost: Some(0.0123),
-            tokens: Some(Tokens {
-                total: None,
-                input: Some(10.0),
-                output: Some(20.0),
-                reasoning: Some(0.0),
-                cache: Some(CacheTokens { read: Some(0.0), write: Some(0.0) }),
-            }),
-            finish: Some("stop".into()),
-            ..Default::default()
-        });
-        (Key::Message(self.session.clone(), message.clone()), document)
-    }
-
-    pub(crate) fn text(&self, message: &MessageId, part: &PartId, text: &str) -> (Key, Document) {
-        let document = Document::new(&TextPart {
-            id: Some(part.into()),
-            session_id: Some((&self.session).into()),
-            message_id: Some(message.into()),
-            text: Some(text.into()),
-            ..Default::default()
-        });
-        (Key::Part(self.session.clone(), message.clone(), part.clone()), document)
-    }
-
-    /// Stores a session with one prompt and its answer.
-    pub(crate) fn store(&self, home: &dyn Write, prompt: &str, answer: &str) {
-        let now = annals::ids::now();
-        let mut transaction = Transaction::new("store a sample");
-        let (user, assistant) = (annals::ids::new_message(), annals::ids::new_message());
-        for (key, document) in [
-            self.prompt(&user, now),
-            self.text(&user, &annals::ids::new_part(), prompt),
-            self.answer(&assistant, &user, now),
-            self.text(&assistant, &annals::ids::new_part(), answer),
-            (self.session_key(), self.session_document("A sample", now)),
-        ] {
-            transaction.insert(key, document);
-        }
-        home.commit(transaction).unwrap();
-    }
 }
 
 /// Every file below a directory with its bytes, `.annals` left out.
