@@ -28,6 +28,7 @@ mod runner {
     mod modes;
     mod opencode;
     mod operations;
+    mod other_agents;
     mod reference;
     mod running;
     mod screens;

@@ -25,6 +25,7 @@ mod runner {
     mod facade_opencode;
     mod identity;
     mod import;
+    mod jsonl_home;
     mod kit;
     mod layouts;
     mod opencode;

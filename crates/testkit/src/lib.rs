@@ -2,6 +2,7 @@
 
 pub mod conformance;
 mod fixture;
+pub mod jsonl_home;
 pub mod model;
 // The executables it drives are those for Linux, and it finds their descendants in /proc.
 #[cfg(target_os = "linux")]
