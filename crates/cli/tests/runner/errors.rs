@@ -294,7 +294,8 @@ fn one_bad_file_never_hides_the_rest() {
         std::fs::read_dir(home.join("storage/part")).unwrap().map(|e| e.unwrap().path()).collect();
     parts.sort();
     let part = &parts[40];
-    let file = std::fs::read_dir(part).unwrap().next().unwrap().unwrap().path();
+    // Which file comes first in a directory is up to the file system.
+    let file = std::fs::read_dir(part).unwrap().map(|entry| entry.unwrap().path()).min().unwrap();
     let id =
         serde_json::from_slice::<serde_json::Value>(&std::fs::read(&file).unwrap()).unwrap()["sessionID"]
             .as_str()
@@ -309,7 +310,7 @@ fn one_bad_file_never_hides_the_rest() {
         let name = file.strip_prefix(home).unwrap().display().to_string();
         assert!(ran.stderr.contains("1 document could not be read") && ran.stderr.contains(&name), "{ran}");
         assert!(ran.stderr.contains("the document is empty"), "{ran}");
-        assert!(ran.stdout.len() > 400, "{ran}");
+        assert!(ran.stdout.len() > 300, "{ran}");
     }
     let check = annals(home, &["check", "--json"]).run();
     assert_eq!(check.code, 3);
