@@ -225,14 +225,15 @@ pub(super) fn figures_of_session(
               WHERE d.owner = ?1 AND d.kind = 3 ORDER BY d.position, d.id"
             .to_owned(),
     };
-    let sql = format!(
-        "SELECT {FIGURES}, m.n, (SELECT d.provenance FROM document d WHERE d.n = m.n AND d.provenance), {counted} FROM {messages}"
-    );
+    // Few documents are not OpenCode's own, and an index has those: the rows of all others need not be looked up.
+    let provenance = "CASE WHEN m.n IN (SELECT n FROM document WHERE provenance) \
+                      THEN (SELECT o.provenance FROM document o WHERE o.n = m.n) ELSE 0 END";
+    let sql = format!("SELECT {FIGURES}, m.n, {provenance}, {counted} FROM {messages}");
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([session])?;
     while let Some(row) = rows.next()? {
         places.insert(row.get(13)?, figures.len());
-        let provenance = Provenance::from_number(row.get::<_, Option<i64>>(14)?.unwrap_or(0));
+        let provenance = Provenance::from_number(row.get(14)?);
         figures.push(Figures { provenance, n_parts: row.get(15)?, ..figures_of(row)? });
     }
     if figures.iter().any(|figures| !figures.provenance.is_verbatim()) {
