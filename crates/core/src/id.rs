@@ -72,6 +72,35 @@ impl Moment {
     }
 }
 
+/// What every kind of id has: it is shown, and written into documents, as its text.
+macro_rules! shown_as_text {
+    ($name:ident) => {
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl<'a> From<&'a $name> for crate::json::Text<'a> {
+            fn from(id: &'a $name) -> Self {
+                crate::json::Text::from(id.as_str())
+            }
+        }
+    };
+}
+
 macro_rules! id_type {
     ($(#[$meta:meta])* $name:ident, $prefix:literal, $what:literal, $direction:ident) => {
         $(#[$meta])*
@@ -131,35 +160,13 @@ macro_rules! id_type {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl AsRef<str> for $name {
-            fn as_ref(&self) -> &str {
-                &self.0
-            }
-        }
+        shown_as_text!($name);
 
         impl std::str::FromStr for $name {
             type Err = IdError;
 
             fn from_str(text: &str) -> Result<$name, IdError> {
                 $name::parse(text)
-            }
-        }
-
-        impl<'a> From<&'a $name> for crate::json::Text<'a> {
-            fn from(id: &'a $name) -> Self {
-                crate::json::Text::from(id.as_str())
             }
         }
     };
@@ -204,29 +211,7 @@ macro_rules! name_type {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl AsRef<str> for $name {
-            fn as_ref(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl<'a> From<&'a $name> for crate::json::Text<'a> {
-            fn from(id: &'a $name) -> Self {
-                crate::json::Text::from(id.as_str())
-            }
-        }
+        shown_as_text!($name);
     };
 }
 
