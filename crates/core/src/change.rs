@@ -26,8 +26,8 @@ pub struct Change {
     pub expected: Expected,
     /// What it becomes; none deletes it.
     pub document: Option<Document>,
-    /// Where a message or part stands among its siblings, if whoever made the change knows. A home that orders documents by
-    /// itself, as those of OpenCode do, takes no notice.
+    /// Where a message or part stands among its siblings, if known. OpenCode's homes ignore it: they order documents
+    /// themselves.
     pub position: Option<Position>,
     /// Which program wrote it.
     pub provenance: Provenance,

@@ -87,7 +87,7 @@ mod tests {
     }
 
     proptest! {
-        /// Inside an era the order is exactly the one OpenCode gets from comparing strings, whoever made up the ids.
+        /// Inside an era the order is exactly the one OpenCode gets from comparing strings, also for ids that a client invented.
         #[test]
         fn positions_say_what_ids_say(a in "[0-9A-Za-z]{1,26}", b in "[0-9A-Za-z]{1,26}", made in 0..4 * ERA_MILLIS) {
             let [a, b] = [a, b].map(|id| message(&format!("msg_{id}")));

@@ -108,7 +108,7 @@ impl Subscription {
         Subscription { supply: Box::new(supply) }
     }
 
-    /// Waits for the next event. None if there is none within `timeout`; `Duration::MAX` waits forever.
+    /// Waits for the next event. Returns `None` after `timeout`; `Duration::MAX` waits forever.
     ///
     /// After an error the subscription is where it was: the same call may succeed later where the error was
     /// [`NextError::Read`].
@@ -133,7 +133,7 @@ pub enum SubscribeError {
         path: String,
         /// The number that was given.
         after: i64,
-        /// The number of the last revision, 0 if there is none.
+        /// The number of the last revision; 0 in an empty store.
         head: i64,
     },
     /// The thread that follows the store could not be started.

@@ -1,4 +1,4 @@
-//! Making a session: its document, and the record of its project where there is none.
+//! Creates a session: its document and, if missing, the record of its project.
 
 use std::path::{Path, PathBuf};
 

@@ -273,7 +273,7 @@ impl SqliteStore {
         })
     }
 
-    /// The number of the last revision, 0 if there is none.
+    /// The number of the last revision; 0 in an empty store.
     pub fn head(&self) -> Result<i64, ReadError> {
         self.read(file::head)
     }
