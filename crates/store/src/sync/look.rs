@@ -175,7 +175,11 @@ impl<'l> Looking<'l> {
             is_shared: number.is_some_and(|number| tour.shared.contains(&number)),
             is_new: number.is_none(),
             has_messages: number.map_or(Ok(false), |number| tour.store.has_messages(number))?,
-            is_leading: number.map_or(Ok(false), |number| tour.is_leading(number, &look))?,
+            is_leading: match number.filter(|_| depth == Depth::Parts) {
+                Some(number) => tour.is_leading(number, &look)?,
+                // No message is looked at that could stand elsewhere.
+                None => false,
+            },
         };
         Ok(Looking {
             comparing,
