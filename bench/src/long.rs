@@ -1,5 +1,6 @@
 //! A session of very many parts and a very long part: pages of it are to be at hand at once, in little memory.
 
+use annals::store::Store;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,6 +1,8 @@
 //! The store in one process: how long each stage of a sync takes, how large the store becomes, how fast it is searched and
 //! written to.
 
+use annals::search::Search;
+use annals::store::Store;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};

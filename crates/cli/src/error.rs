@@ -13,8 +13,9 @@ use annals::open::OpenError;
 use annals::query::QueryError;
 use annals::remove::RemoveError;
 use annals::search::SearchError;
-use annals::stores::sqlite::{BackupError, ForgetError, OpenStoreError};
+use annals::store::OpenStoreError;
 use annals::sync::SyncError;
+use annals::upkeep::{BackupError, ForgetError};
 
 use crate::output::{Painter, error_line};
 use crate::text::{Clock, count, cut, harmless, one_line};
@@ -100,7 +101,7 @@ impl From<OpenError> for CliError {
     fn from(error: OpenError) -> CliError {
         let message = CliError::new(&error);
         match error {
-            OpenError::SqliteStore(error) => error.into(),
+            OpenError::Store(error) => error.into(),
             OpenError::Dir(OpenDirError::NotFound { .. }) => message.hint(
                 "`--home` takes the path of an OpenCode data directory, usually ~/.local/share/opencode",
             ),

@@ -11,7 +11,7 @@ use annals::homes::opencode::database::Generation;
 use annals::open::{self, Discovered};
 use annals::query::SessionQuery;
 use annals::scratch::Scratch;
-use annals::stores::sqlite::{OpenStoreError, SqliteStore};
+use annals::store::{OpenStoreError, Store};
 use annals::sync::source::Source;
 use annals::sync::{self, Account, Options, Stage, SyncError};
 use annals::workspace::Workspace;
@@ -25,14 +25,14 @@ use crate::text::{count, grouped, one_line};
 /// What a command reads.
 pub(crate) enum Homes {
     /// A store.
-    Store(Box<Store>),
+    Store(Box<OpenedStore>),
     /// Homes as they are.
     Direct(Vec<Box<dyn Write>>),
 }
 
 /// A store, and what it is kept up to date with.
-pub(crate) struct Store {
-    pub(crate) annals: SqliteStore,
+pub(crate) struct OpenedStore {
+    pub(crate) annals: Box<dyn Store>,
     /// The homes of OpenCode it follows.
     sources: Vec<PathBuf>,
     /// Whether it was named with `--home`, and so is worked on for itself.
@@ -90,7 +90,7 @@ impl Context {
         }
         let found = self.find_homes();
         let store = match self.open_user_store(&found, stage) {
-            Ok(Store { freshness: Freshness::Failed(error), .. }) => Err(Unusable::Sync(error)),
+            Ok(OpenedStore { freshness: Freshness::Failed(error), .. }) => Err(Unusable::Sync(error)),
             other => other,
         };
         match store {
@@ -117,13 +117,13 @@ impl Context {
     }
 
     /// The store, for commands that cannot do without. `what` is what OpenCode's homes do not have.
-    pub(crate) fn open_store(&self, stage: Stage, what: &str) -> Result<Store, CliError> {
+    pub(crate) fn open_store(&self, stage: Stage, what: &str) -> Result<OpenedStore, CliError> {
         match &self.homes[..] {
             [] => {
                 let store = self.open_user_store(&self.find_homes(), stage)?;
                 let Freshness::Failed(error) = store.freshness else { return Ok(store) };
                 self.warn_of(&error.into(), "what is new in OpenCode is not shown");
-                Ok(Store { freshness: Freshness::Left, ..store })
+                Ok(OpenedStore { freshness: Freshness::Left, ..store })
             }
             [url] => self.open_named_store(url)?.ok_or_else(|| {
                 CliError::new(format!("{url} {what}"))
@@ -135,7 +135,7 @@ impl Context {
 
     /// A store for searching: the user's, the one that `--home` names, or a passing one made of the homes it names.
     /// `stage` says whether its text index is wanted.
-    pub(crate) fn open_searchable(&self, stage: Stage) -> Result<(Store, Option<Scratch>), CliError> {
+    pub(crate) fn open_searchable(&self, stage: Stage) -> Result<(OpenedStore, Option<Scratch>), CliError> {
         if let [] | [_] = self.homes[..]
             && self.homes.first().is_none_or(|url| self.names_store(url))
         {
@@ -149,14 +149,14 @@ impl Context {
         let directory = Scratch::new_in(&std::env::temp_dir()).map_err(failed)?;
         let path = directory.path().join("annals.db");
         self.note_verbose(&format!("searching through a passing store, {}", path.display()));
-        let annals = SqliteStore::open_or_create(&path)?.with_clock(now);
-        self.sync(&annals, &sources, Options::to(stage))?;
+        let annals = open::open_or_create_store(&path)?.with_clock(now);
+        self.sync(&*annals, &sources, Options::to(stage))?;
         let freshness = Freshness::Synced;
-        Ok((Store { annals, sources: Vec::new(), is_named: true, freshness }, Some(directory)))
+        Ok((OpenedStore { annals, sources: Vec::new(), is_named: true, freshness }, Some(directory)))
     }
 
     /// Takes the homes that `--home` names, or else the user's, over into the user's store.
-    pub(crate) fn sync_now(&self, options: Options) -> Result<(SqliteStore, Account), CliError> {
+    pub(crate) fn sync_now(&self, options: Options) -> Result<(Box<dyn Store>, Account), CliError> {
         if !self.is_syncing {
             return Err(CliError::usage("`sync` with `--no-sync` would do nothing"));
         }
@@ -182,16 +182,16 @@ impl Context {
                 sources
             }
         };
-        let annals = SqliteStore::open_or_create(&self.store_path()?)?.with_clock(now);
+        let annals = open::open_or_create_store(&self.store_path()?)?.with_clock(now);
         let own = self.found_paths();
-        let workspace = Workspace::new(&annals, &own);
+        let workspace = Workspace::new(&*annals, &own);
         self.recover(&workspace);
         let (own, foreign): (Vec<_>, Vec<_>) =
             sources.into_iter().partition(|source| workspace.is_own(&source.url()));
         let mut account = Account::default();
         for (sources, is_own) in [(own, true), (foreign, false)] {
             if !sources.is_empty() {
-                account.add(self.sync(&annals, &sources, Options { own: is_own, ..options })?);
+                account.add(self.sync(&*annals, &sources, Options { own: is_own, ..options })?);
             }
         }
         Ok((annals, account))
@@ -227,13 +227,13 @@ impl Context {
     }
 
     /// The store that a name means; none if it means something else.
-    fn open_named_store(&self, url: &HomeUrl) -> Result<Option<Store>, CliError> {
+    fn open_named_store(&self, url: &HomeUrl) -> Result<Option<OpenedStore>, CliError> {
         if !self.names_store(url) {
             return Ok(None);
         }
-        let annals = SqliteStore::open(open::path_of(url)?)?.with_clock(now);
+        let annals = open::open_store(open::path_of(url)?)?.with_clock(now);
         self.note_verbose(&format!("reading {}", annals.url()));
-        Ok(Some(Store { annals, sources: Vec::new(), is_named: true, freshness: Freshness::Left }))
+        Ok(Some(OpenedStore { annals, sources: Vec::new(), is_named: true, freshness: Freshness::Left }))
     }
 
     fn names_store(&self, url: &HomeUrl) -> bool {
@@ -248,7 +248,7 @@ impl Context {
     }
 
     /// The user's store, made if it is the first time, and brought up to date.
-    fn open_user_store(&self, found: &Found, stage: Stage) -> Result<Store, Unusable> {
+    fn open_user_store(&self, found: &Found, stage: Stage) -> Result<OpenedStore, Unusable> {
         let nothing = || match &found.refused {
             Some(error) => Unusable::Nothing(error.clone()),
             None => Unusable::Nothing(self.no_homes()),
@@ -265,8 +265,8 @@ impl Context {
                     ),
                 });
             }
-            true => SqliteStore::open(path),
-            false => SqliteStore::open_or_create(path),
+            true => open::open_store(path),
+            false => open::open_or_create_store(path),
         };
         let annals = opened.map_err(Unusable::Open)?.with_clock(now);
         if let Some(lost) = annals.lost() {
@@ -276,7 +276,7 @@ impl Context {
                 count(lost.count(), "revision")
             ));
         }
-        self.recover(&Workspace::new(&annals, &found.paths));
+        self.recover(&Workspace::new(&*annals, &found.paths));
         let is_empty = || annals.sessions(&SessionQuery::default()).is_ok_and(|found| found.value.is_empty());
         let freshness = if annals.is_read_only() {
             if is_empty() {
@@ -296,20 +296,20 @@ impl Context {
             }
             Freshness::Left
         } else if self.is_syncing {
-            match self.sync(&annals, &found.sources, Options::to(stage)) {
+            match self.sync(&*annals, &found.sources, Options::to(stage)) {
                 Ok(_) => Freshness::Synced,
                 Err(error) => Freshness::Failed(error),
             }
         } else {
             Freshness::Left
         };
-        Ok(Store { annals, sources: found.paths.clone(), is_named: false, freshness })
+        Ok(OpenedStore { annals, sources: found.paths.clone(), is_named: false, freshness })
     }
 
     /// Brings a store up to date and says what came of it.
     fn sync(
         &self,
-        store: &SqliteStore,
+        store: &dyn Store,
         sources: &[Box<dyn Source>],
         options: Options,
     ) -> Result<Account, SyncError> {
@@ -330,11 +330,11 @@ impl Context {
             false => self.open_each(),
             true => match self.open_found() {
                 Err(error) if self.found_paths().is_empty() => {
-                    match self.store.path.as_deref().map(SqliteStore::open) {
+                    match self.store.path.as_deref().map(open::open_store) {
                         Some(Ok(store)) if store.sessions(&SessionQuery::default())?.value.is_empty() => {
                             Err(error)
                         }
-                        Some(Ok(store)) => Ok(vec![Box::new(store.with_clock(now))]),
+                        Some(Ok(store)) => Ok(vec![store.with_clock(now)]),
                         _ => Err(error),
                     }
                 }
@@ -474,7 +474,7 @@ impl Context {
     }
 }
 
-impl Store {
+impl OpenedStore {
     /// The user's own homes.
     pub(crate) fn own(&self) -> &[PathBuf] {
         &self.sources
@@ -485,7 +485,7 @@ impl Homes {
     /// All of them as one.
     pub(crate) fn read(&self) -> UnionHome<'_> {
         match self {
-            Homes::Store(store) => UnionHome::new(vec![&store.annals]),
+            Homes::Store(store) => UnionHome::new(vec![&*store.annals]),
             Homes::Direct(homes) => UnionHome::new(homes.iter().map(|home| &**home as &dyn Read).collect()),
         }
     }
@@ -494,14 +494,14 @@ impl Homes {
     pub(crate) fn reading(&self, moment: Option<At>) -> Result<Reading<'_>, CliError> {
         match (self, moment) {
             (Homes::Store(store), Some(at)) => {
-                Ok(Reading::Then { store: &store.annals, past: open_at(&store.annals, at)?, at })
+                Ok(Reading::Then { store: &*store.annals, past: open_at(&*store.annals, at)?, at })
             }
             _ => Ok(Reading::Now(self.read())),
         }
     }
 
     /// The store, if that is what is read.
-    pub(crate) fn store(&self) -> Option<&Store> {
+    pub(crate) fn store(&self) -> Option<&OpenedStore> {
         match self {
             Homes::Store(store) => Some(store),
             Homes::Direct(_) => None,
@@ -512,7 +512,7 @@ impl Homes {
 /// Homes as they are, or a store as it was.
 pub(crate) enum Reading<'h> {
     Now(UnionHome<'h>),
-    Then { store: &'h SqliteStore, past: Box<dyn Read + 'h>, at: At },
+    Then { store: &'h dyn Store, past: Box<dyn Read + 'h>, at: At },
 }
 
 impl Reading<'_> {
@@ -520,7 +520,7 @@ impl Reading<'_> {
     pub(crate) fn session(&self, context: &Context, wanted: &str) -> Result<SessionRecord, CliError> {
         match self {
             Reading::Now(homes) => context.session(homes, wanted),
-            Reading::Then { store, past, at } => session_then(context, store, &**past, wanted, *at),
+            Reading::Then { store, past, at } => session_then(context, *store, &**past, wanted, *at),
         }
     }
 }
@@ -547,7 +547,7 @@ impl Target {
     pub(crate) fn open_or_create(&self) -> Result<Box<dyn Write>, CliError> {
         Ok(match self {
             Target::Home(url) => open::open_or_create(url, Generation::Portable)?,
-            Target::Store(path) => Box::new(SqliteStore::open_or_create(path)?.with_clock(now)),
+            Target::Store(path) => open::open_or_create_store(path)?.with_clock(now),
         })
     }
 }
@@ -570,7 +570,7 @@ fn open_sources(url: &HomeUrl) -> Result<Vec<Box<dyn Source>>, CliError> {
 }
 
 /// Whether a session is in a home of OpenCode that the store follows.
-pub(crate) fn is_followed(store: &SqliteStore, session: &SessionRecord) -> bool {
+pub(crate) fn is_followed(store: &dyn Store, session: &SessionRecord) -> bool {
     session.gone.is_none() && session.origins.iter().any(|origin| *origin != store.url())
 }
 

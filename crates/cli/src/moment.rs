@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use annals::find::FindError;
-use annals::history::{At, History, LogQuery};
+use annals::history::{At, LogQuery};
 use annals::home::{Read, ReadError, SessionRecord};
 use annals::model::id::SessionId;
 use annals::model::{Key, stream};
-use annals::stores::sqlite::SqliteStore;
+use annals::store::Store;
 
 use crate::context::Context;
 use crate::error::{CliError, not_found};
@@ -26,7 +26,7 @@ pub(crate) fn parse_moment(text: &str, clock: &Clock) -> Result<At, CliError> {
 }
 
 /// A moment in words.
-pub(crate) fn describe(store: &SqliteStore, at: At, clock: &Clock) -> Result<String, CliError> {
+pub(crate) fn describe(store: &dyn Store, at: At, clock: &Clock) -> Result<String, CliError> {
     Ok(match at {
         At::Time(time) => clock.date_time(time),
         At::Revision(number) => match store.revision(number)? {
@@ -37,7 +37,7 @@ pub(crate) fn describe(store: &SqliteStore, at: At, clock: &Clock) -> Result<Str
 }
 
 /// The store as it was.
-pub(crate) fn open_at(store: &SqliteStore, at: At) -> Result<Box<dyn Read + '_>, CliError> {
+pub(crate) fn open_at(store: &dyn Store, at: At) -> Result<Box<dyn Read + '_>, CliError> {
     match (store.at(at)?, at) {
         (Some(past), _) => Ok(past),
         (None, At::Revision(number)) => Err(no_revision(store, number)),
@@ -45,7 +45,7 @@ pub(crate) fn open_at(store: &SqliteStore, at: At) -> Result<Box<dyn Read + '_>,
     }
 }
 
-pub(crate) fn no_revision(store: &SqliteStore, number: i64) -> CliError {
+pub(crate) fn no_revision(store: &dyn Store, number: i64) -> CliError {
     let error = CliError::new(format!("there is no revision {number}"));
     match store.head() {
         Ok(head) if head > 0 => error.hint(format!("the last one is {head}; `annals log` lists them")),
@@ -56,7 +56,7 @@ pub(crate) fn no_revision(store: &SqliteStore, number: i64) -> CliError {
 /// The session that a word means, at a moment of the past.
 pub(crate) fn session_then(
     context: &Context,
-    store: &SqliteStore,
+    store: &dyn Store,
     past: &dyn Read,
     wanted: &str,
     at: At,
@@ -128,7 +128,7 @@ pub(crate) fn title(record: &SessionRecord) -> String {
 }
 
 /// The session that a word means, also if it was deleted from the store.
-pub(crate) fn known_session(context: &Context, store: &SqliteStore, wanted: &str) -> Result<Known, CliError> {
+pub(crate) fn known_session(context: &Context, store: &dyn Store, wanted: &str) -> Result<Known, CliError> {
     let missing = match annals::find::session(store, wanted) {
         Ok(record) => return Ok(Known { id: record.id.clone(), record, deleted_after: None }),
         Err(error @ FindError::NoMatch { .. }) => error,
@@ -159,7 +159,7 @@ pub(crate) fn known_session(context: &Context, store: &SqliteStore, wanted: &str
 }
 
 /// A deleted session as it was last.
-fn last_state(store: &SqliteStore, id: &SessionId) -> Result<Option<Known>, ReadError> {
+fn last_state(store: &dyn Store, id: &SessionId) -> Result<Option<Known>, ReadError> {
     for revision in store.log(&LogQuery { session: Some(id.clone()), ..LogQuery::default() })? {
         let then = store.at(At::Revision(revision.number))?;
         if let Some(record) = then.map(|then| then.session(id)).transpose()?.flatten() {

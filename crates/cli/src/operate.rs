@@ -7,7 +7,7 @@ use annals::home::Write;
 use annals::open;
 use annals::ops::{self, Kind, OperationError, Recovered, Report, Request, Written};
 use annals::scratch::Scratch;
-use annals::stores::sqlite::SqliteStore;
+use annals::store::Store;
 use annals::workspace::Workspace;
 
 use crate::context::{Context, now};
@@ -25,8 +25,8 @@ impl Context {
         self.expect_all_homes()?;
         match homes {
             Homes::Store(store) if !store.annals.is_read_only() => match store.is_named {
-                true => work(&Workspace::new(&store.annals, &[])),
-                false => work(&Workspace::new(&store.annals, store.own())),
+                true => work(&Workspace::new(&*store.annals, &[])),
+                false => work(&Workspace::new(&*store.annals, store.own())),
             },
             Homes::Store(store) => {
                 self.operate_unrecorded(|store_of_now| work(&Workspace::new(store_of_now, store.own())))
@@ -35,14 +35,14 @@ impl Context {
                 let paths: Vec<PathBuf> =
                     direct.iter().filter_map(|home| home.url().path().map(Path::to_owned)).collect();
                 let is_named = !self.homes.is_empty();
-                let recorded = self.store.path.as_deref().map(SqliteStore::open_or_create);
+                let recorded = self.store.path.as_deref().map(open::open_or_create_store);
                 match recorded {
                     Some(Ok(store)) if !store.is_read_only() => {
                         let store = store.with_clock(now);
-                        self.recover(&Workspace::new(&store, &self.discover_homes()));
+                        self.recover(&Workspace::new(&*store, &self.discover_homes()));
                         match is_named {
-                            true => work(&Workspace::of_named(&store, &paths)),
-                            false => work(&Workspace::new(&store, &paths)),
+                            true => work(&Workspace::of_named(&*store, &paths)),
+                            false => work(&Workspace::new(&*store, &paths)),
                         }
                     }
                     _ => self.operate_unrecorded(|store| work(&Workspace::of_named(store, &paths))),
@@ -65,14 +65,14 @@ impl Context {
     /// Carries out an operation where there is no store that could record it.
     fn operate_unrecorded<T>(
         &self,
-        work: impl FnOnce(&SqliteStore) -> Result<T, CliError>,
+        work: impl FnOnce(&dyn Store) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let failed = |error: std::io::Error| CliError::new(format!("cannot make a directory: {error}"));
         let scratch = Scratch::new_in(&std::env::temp_dir()).map_err(failed)?;
-        let store = SqliteStore::open_or_create(&scratch.path().join("annals.db"))?.with_clock(now);
+        let store = open::open_or_create_store(&scratch.path().join("annals.db"))?.with_clock(now);
         self.warn("the store cannot be written to, so this cannot be undone");
         self.is_unrecorded.store(true, Ordering::Relaxed);
-        work(&store)
+        work(&*store)
     }
 
     /// Has something write sessions to a home or to the user's store, as an operation. Where there is no store to record it in, it is
@@ -85,7 +85,7 @@ impl Context {
     ) -> Result<(T, Report), CliError> {
         let homes = self.discover_homes();
         let store = match &self.store.path {
-            Some(path) => SqliteStore::open_or_create(path).ok().filter(|store| !store.is_read_only()),
+            Some(path) => open::open_or_create_store(path).ok().filter(|store| !store.is_read_only()),
             None => None,
         };
         let Some(store) = store.map(|store| store.with_clock(now)) else {
@@ -93,7 +93,7 @@ impl Context {
             self.warn("the store cannot be written to, so this cannot be undone");
             return Ok((work(&*home).value, Report::default()));
         };
-        let workspace = Workspace::new(&store, &homes);
+        let workspace = Workspace::new(&*store, &homes);
         self.recover(&workspace);
         match target {
             Target::Home(url) => {

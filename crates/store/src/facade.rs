@@ -23,7 +23,7 @@ use crate::homes::opencode::database::OpencodeDatabase;
 use crate::homes::opencode::directory::OpencodeDirectory;
 use crate::open::{self, OpenError};
 use crate::project::IdentityRule;
-use crate::stores::sqlite::SqliteStore;
+use crate::store;
 
 pub use messages::{Message, Messages};
 pub use new_session::{CreateError, NewSession};
@@ -50,7 +50,7 @@ pub struct Store {
 /// The kinds of homes there are.
 #[derive(Debug)]
 enum Home {
-    Annals(SqliteStore),
+    Annals(Box<dyn store::Store>),
     Directory(OpencodeDirectory),
     Database(OpencodeDatabase),
 }
@@ -58,7 +58,7 @@ enum Home {
 impl Home {
     fn as_write(&self) -> &dyn Write {
         match self {
-            Home::Annals(store) => store,
+            Home::Annals(store) => &**store,
             Home::Directory(directory) => directory,
             Home::Database(database) => database,
         }
@@ -97,7 +97,7 @@ impl Store {
         let is_free =
             path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
         if is_free && name.ends_with(".db") && !name.starts_with("opencode") {
-            return Ok(Store::from(SqliteStore::open_or_create(path)?));
+            return Ok(Store::from(open::open_or_create_store(path)?));
         }
         Store::open_existing(path)
     }
@@ -112,7 +112,7 @@ impl Store {
             });
         }
         match open::is_annals(path) {
-            true => Ok(Store::from(SqliteStore::open(path)?)),
+            true => Ok(Store::from(open::open_store(path)?)),
             false => Ok(Store::from(OpencodeDatabase::open(path)?)),
         }
     }
@@ -157,16 +157,22 @@ impl Store {
     }
 
     /// The store of annals underneath, with its history, events and text index. None if this is a home of OpenCode's.
-    pub fn annals(&self) -> Option<&SqliteStore> {
+    pub fn annals(&self) -> Option<&dyn store::Store> {
         match &*self.home {
-            Home::Annals(store) => Some(store),
+            Home::Annals(store) => Some(&**store),
             Home::Directory(_) | Home::Database(_) => None,
         }
     }
 }
 
-impl From<SqliteStore> for Store {
-    fn from(store: SqliteStore) -> Store {
+impl<S: store::Store + 'static> From<S> for Store {
+    fn from(store: S) -> Store {
+        Store::from(Box::new(store) as Box<dyn store::Store>)
+    }
+}
+
+impl From<Box<dyn store::Store>> for Store {
+    fn from(store: Box<dyn store::Store>) -> Store {
         Store { home: Arc::new(Home::Annals(store)) }
     }
 }

@@ -9,8 +9,11 @@ use crate::home::pieces::Undo;
 use crate::home_url::{HomeUrl, HomeUrlError, NamesHome};
 use crate::homes::opencode::database::{Generation, OpenDbError, OpencodeDatabase};
 use crate::homes::opencode::directory::{OpenDirError, OpencodeDirectory};
-use crate::stores::sqlite::{OpenStoreError, SqliteStore};
+use crate::store::{OpenStoreError, Store};
+use crate::stores::sqlite::{self, SqliteStore};
 use crate::sync::source::Source;
+use crate::upkeep::{BackupError, RestoredBackup};
+use annals_core::id::Millis;
 
 /// A home could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +27,7 @@ pub enum OpenError {
     Db(#[from] OpenDbError),
     /// It is, or should become, a store of annals.
     #[error(transparent)]
-    SqliteStore(#[from] OpenStoreError),
+    Store(#[from] OpenStoreError),
     /// The text is not the name of a home.
     #[error(transparent)]
     Name(#[from] HomeUrlError),
@@ -67,6 +70,21 @@ pub fn open(home: &(impl NamesHome + ?Sized)) -> Result<Box<dyn Write>, OpenErro
         return Ok(Box::new(OpencodeDatabase::open(path)?));
     }
     Ok(Box::new(OpencodeDirectory::open(path)?))
+}
+
+/// Opens a store.
+pub fn open_store(path: &Path) -> Result<Box<dyn Store>, OpenStoreError> {
+    Ok(Box::new(SqliteStore::open(path)?))
+}
+
+/// Opens a store, and makes an empty one if there is none.
+pub fn open_or_create_store(path: &Path) -> Result<Box<dyn Store>, OpenStoreError> {
+    Ok(Box::new(SqliteStore::open_or_create(path)?))
+}
+
+/// Puts a copy of a backup in a store's place: see [`sqlite::restore_backup`].
+pub fn restore_backup(backup: &Path, store: &Path, now: Millis) -> Result<RestoredBackup, BackupError> {
+    sqlite::restore_backup(backup, store, now)
 }
 
 /// Opens a home that sync can follow: one of OpenCode's. Its name is that of the place itself, whatever links led there.

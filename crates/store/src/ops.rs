@@ -7,7 +7,8 @@
 mod edit;
 mod intent;
 mod places;
-pub(crate) mod plan;
+pub mod plan;
+pub mod record;
 mod recover;
 mod remove;
 mod restore;

@@ -6,6 +6,22 @@ use annals_core::search::snippet::Snippet;
 use crate::home::ReadError;
 use crate::query::SessionQuery;
 
+/// A store that can be searched.
+pub trait Search: Send + Sync {
+    /// Searches. Words are answered from the text index as it is.
+    fn search(&self, request: &Request) -> Result<Hits, SearchError>;
+
+    /// Brings the text index up to date. `progress` is told how many documents of how many are done. While another process does the same, this one
+    /// waits.
+    fn update_index(&self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError>;
+
+    /// Throws the text index away and builds it again.
+    fn rebuild_index(&self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError>;
+
+    /// How many bytes the text index takes on the disk. None if there is no index.
+    fn index_bytes(&self) -> Option<u64>;
+}
+
 /// What is searched for, and where.
 #[derive(Debug, Clone)]
 pub struct Request {

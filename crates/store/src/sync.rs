@@ -5,9 +5,9 @@
 //! together with how far each look went. So a sync that is cut short has done some sessions completely, and the next one
 //! goes on. What a home deletes or rewrites becomes a revision; a session that is gone stays, and is known to be gone.
 
+mod change_log;
 mod commit;
 pub(crate) mod compare;
-mod events;
 mod look;
 pub mod source;
 mod survey;
@@ -19,13 +19,14 @@ use std::sync::mpsc;
 use annals_core::id::SessionId;
 use rayon::prelude::*;
 
-use crate::home::{CommitError, Quarantined, ReadError};
+pub use crate::follow::SyncError;
+use crate::follow::{
+    CommitReason, ComparedHome, Depth, Follow, GoneFrom, HomeNumber, HomeState, Indexing, Taken,
+};
+use crate::home::{Quarantined, ReadError};
 use crate::parallel;
-use crate::search::SearchError;
-use crate::stores::sqlite::SqliteStore;
-use crate::stores::sqlite::text_index::Indexing;
 use commit::Committing;
-use compare::{Depth, takes_orphans};
+use compare::takes_orphans;
 use look::{Tour, look_at};
 use source::Source;
 use survey::{Job, Plan, Scope};
@@ -136,21 +137,6 @@ impl Account {
     }
 }
 
-/// A sync ended early. What was done until then is committed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SyncError {
-    /// The store could not be written to.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    /// The store could not be read.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The text index could not be written.
-    #[error(transparent)]
-    Index(#[from] SearchError),
-}
-
 /// Told how a sync goes on.
 pub trait Progress: Sync {
     /// So many sessions are to be looked at in a home.
@@ -165,35 +151,23 @@ impl Progress for () {}
 
 /// Brings a store up to date. A home that cannot be read does not keep the others from being.
 pub fn sync(
-    store: &SqliteStore,
+    store: &dyn Follow,
     homes: &[&dyn Source],
     options: Options,
     progress: &dyn Progress,
 ) -> Result<Account, SyncError> {
-    run(store, homes, options, Scope::All, &Reason::sync(), progress)
-}
-
-/// Why something is committed: a sync found it, or an operation made it.
-#[derive(Debug, Clone)]
-pub(crate) struct Reason {
-    pub(crate) words: String,
-    pub(crate) operation: Option<i64>,
-}
-
-impl Reason {
-    fn sync() -> Reason {
-        Reason { words: REASON.to_owned(), operation: None }
-    }
+    let reason = CommitReason { words: REASON.to_owned(), operation: None };
+    run(store, homes, options, Scope::All, &reason, progress)
 }
 
 /// Looks at some sessions of homes again, whatever the evidence says: an operation has changed them.
 pub(crate) fn look_again(
-    store: &SqliteStore,
+    store: &dyn Follow,
     homes: &[&dyn Source],
     own: bool,
     stage: Stage,
     sessions: &HashSet<SessionId>,
-    reason: &Reason,
+    reason: &CommitReason,
 ) -> Result<Account, SyncError> {
     let options = Options { own, ..Options::to(stage) };
     let account = run(store, homes, options, Scope::Only(sessions), reason, &())?;
@@ -209,25 +183,29 @@ pub(crate) fn look_again(
 /// Takes over the session documents that an operation changed, and nothing else of these sessions. False if the store does not know them
 /// in this home yet, so that a look is needed.
 pub(crate) fn take_sessions(
-    store: &SqliteStore,
+    store: &dyn Follow,
     home: &dyn Source,
     sessions: &HashSet<SessionId>,
-    reason: &Reason,
+    reason: &CommitReason,
 ) -> Result<bool, SyncError> {
-    let Some(known) = store.known_home(&home.url().to_string())? else { return Ok(false) };
-    let (mut account, mut uncounted) = (Account::default(), HashMap::new());
-    let mut committing =
-        Committing { store, home: known.n, reason, account: &mut account, uncounted: &mut uncounted };
-    // Where another home leads by now, its messages have to be counted.
-    Ok(committing.sessions(home, sessions)? && uncounted.is_empty())
+    let Some(known) = store.known_home(&home.url())? else { return Ok(false) };
+    let mut records = Vec::new();
+    for session in sessions {
+        let Some(record) = home.session(session)? else { return Ok(false) };
+        records.push(record);
+    }
+    store.commit_sessions(known.number, reason, &records)
 }
 
+/// Sessions in which another home leads by now, by that home: their messages have to be counted there.
+type Uncounted = HashMap<HomeNumber, HashSet<SessionId>>;
+
 fn run(
-    store: &SqliteStore,
+    store: &dyn Follow,
     homes: &[&dyn Source],
     options: Options,
     scope: Scope<'_>,
-    reason: &Reason,
+    reason: &CommitReason,
     progress: &dyn Progress,
 ) -> Result<Account, SyncError> {
     let mut account = Account::default();
@@ -235,7 +213,7 @@ fn run(
         Stage::Text => Some(store.begin_indexing()?),
         _ => None,
     };
-    let mut uncounted = HashMap::new();
+    let mut uncounted = Uncounted::new();
     let mut surveyed: Vec<(&dyn Source, Surveyed)> = Vec::new();
     for home in homes {
         let mut sync = HomeSync {
@@ -258,11 +236,19 @@ fn run(
         }
     }
     // Only now it is known which homes still have a session.
-    let gone: Vec<_> = surveyed
+    let gone: Vec<GoneFrom> = surveyed
         .iter_mut()
-        .map(|(_, surveyed)| (surveyed.home, std::mem::take(&mut surveyed.plan.gone)))
+        .map(|(_, Surveyed { home, plan, .. })| GoneFrom {
+            home: *home,
+            sessions: std::mem::take(&mut plan.gone),
+        })
+        .filter(|gone| !gone.sessions.is_empty())
         .collect();
-    commit::gone(store, reason, &gone, &mut account, &mut uncounted)?;
+    if !gone.is_empty() {
+        let committed = store.commit_gone(reason, &gone)?;
+        account.gone.extend(committed.gone);
+        commit::add_uncounted(&mut uncounted, committed.uncounted);
+    }
     for (home, surveyed) in surveyed {
         let Surveyed { home: number, plan, unreadable, has_orphans } = surveyed;
         let sessions = uncounted.remove(&number).unwrap_or_default();
@@ -281,35 +267,52 @@ fn run(
             sync.run()?;
         }
         if matches!(scope, Scope::All) {
-            commit::note_home(store, number, &plan, unreadable, has_orphans, &mut account)?;
+            note_home(store, number, &plan, unreadable, has_orphans, &mut account)?;
         }
     }
     if options.own && matches!(scope, Scope::All) {
-        store.note_path()?;
+        store.note_place()?;
     }
     if let Some(indexing) = indexing {
-        account.indexed = indexing.finish(&|done, total| progress.index(done, total))?.documents;
+        account.indexed = indexing.finish(&|done, total| progress.index(done, total))?;
         tracing::debug!(documents = account.indexed, "brought the text index up to date");
     }
     Ok(account)
 }
 
+/// Notes the evidence of a whole home. Where something could not be read there is none, so that the home is looked at again.
+fn note_home(
+    store: &dyn Follow,
+    home: HomeNumber,
+    plan: &Plan,
+    unreadable: Vec<Quarantined>,
+    is_complete: bool,
+    account: &mut Account,
+) -> Result<(), SyncError> {
+    let stamp = if unreadable.is_empty() { &plan.stamp[..] } else { &[] };
+    let state = HomeState { stamp, unreadable: &unreadable, is_complete, surveyed: plan.asked.began };
+    store.note_home(home, &state)?;
+    account.seen += unreadable.len();
+    account.quarantined.extend(unreadable);
+    Ok(())
+}
+
 /// The sync of one home.
 struct HomeSync<'s, 'i> {
-    store: &'s SqliteStore,
+    store: &'s dyn Follow,
     source: &'s dyn Source,
     options: Options,
     scope: Scope<'s>,
-    reason: &'s Reason,
+    reason: &'s CommitReason,
     progress: &'s dyn Progress,
     account: &'s mut Account,
-    indexing: &'s mut Option<Indexing<'i>>,
-    uncounted: &'s mut HashMap<i64, HashSet<SessionId>>,
+    indexing: &'s mut Option<Box<dyn Indexing + 'i>>,
+    uncounted: &'s mut Uncounted,
 }
 
 /// A home whose sessions were looked at.
 struct Surveyed {
-    home: i64,
+    home: HomeNumber,
     plan: Plan,
     /// What could not be read and belongs to no session.
     unreadable: Vec<Quarantined>,
@@ -329,13 +332,12 @@ impl HomeSync<'_, '_> {
         tracing::debug!(home = ?self.source.url(), sessions = plan.jobs.len(), gone = plan.gone.len(), "sync a home");
         self.progress.begin(&self.source.url().to_string(), plan.jobs.len());
         let home = match &plan.known {
-            Some(home) => home.n,
+            Some(home) => home.number,
             None => self.store.add_home(self.source, self.options.own)?,
         };
         let mut unreadable = std::mem::take(&mut plan.unreadable);
         if plan.has_new_projects || self.options.full {
-            let source = self.source;
-            unreadable.extend(self.committing(home).projects(source)?);
+            unreadable.extend(self.take_projects(home)?);
         }
         unreadable.extend(self.look_at_sessions(home, &mut plan)?);
         let is_all = matches!(self.scope, Scope::All);
@@ -351,25 +353,28 @@ impl HomeSync<'_, '_> {
         }
         if is_all
             && self.options.events
-            && let Some(database) = self.source.as_database()
+            && let Some(log) = self.source.change_log()
         {
-            events::take(self.store, database, home, self.account)?;
+            change_log::take(self.store, log, home, self.account)?;
         }
         Ok(Some(Surveyed { home, plan, unreadable, has_orphans }))
     }
 
-    fn committing(&mut self, home: i64) -> Committing<'_> {
-        Committing {
-            store: self.store,
-            home,
-            reason: self.reason,
-            account: self.account,
-            uncounted: self.uncounted,
-        }
+    /// Takes over project records. They are few: all of them are read when any has changed. Gives those that could not be read.
+    fn take_projects(&mut self, home: HomeNumber) -> Result<Vec<Quarantined>, SyncError> {
+        let found = self.source.projects()?;
+        self.count(found.value.len(), self.store.commit_projects(home, self.reason, &found.value)?);
+        Ok(found.quarantined)
+    }
+
+    fn count(&mut self, n_seen: usize, taken: Taken) {
+        self.account.seen += n_seen;
+        self.account.imported += taken.imported;
+        self.account.unchanged += taken.unchanged;
     }
 
     /// Looks at sessions until no other process comes in between. Gives what could not be read and belongs to no session.
-    fn look_at_sessions(&mut self, home: i64, plan: &mut Plan) -> Result<Vec<Quarantined>, SyncError> {
+    fn look_at_sessions(&mut self, home: HomeNumber, plan: &mut Plan) -> Result<Vec<Quarantined>, SyncError> {
         let mut unreadable = Vec::new();
         for _ in 0..MAX_ROUNDS {
             if plan.jobs.is_empty() {
@@ -395,18 +400,19 @@ impl HomeSync<'_, '_> {
         Ok(unreadable)
     }
 
-    fn look_once(&mut self, home: i64, plan: &Plan) -> Result<(HashSet<usize>, Vec<Quarantined>), SyncError> {
+    fn look_once(
+        &mut self,
+        home: HomeNumber,
+        plan: &Plan,
+    ) -> Result<(HashSet<usize>, Vec<Quarantined>), SyncError> {
         let jobs = &plan.jobs;
         let (sender, receiver) = mpsc::sync_channel(CHUNKS_AHEAD);
+        let compared = ComparedHome { number: home, rank: self.source.rank(), is_own: self.options.own };
         let tour = Tour {
             store: self.store,
             source: self.source,
-            home,
-            is_own: self.options.own,
+            compare: self.store.compare(compared, self.options.stage == Stage::Text)?,
             asked: plan.asked,
-            options: self.options,
-            numbers: self.store.session_numbers()?,
-            shared: self.store.shared_sessions()?,
             sender,
         };
         let is_stopped = AtomicBool::new(false);
@@ -453,13 +459,13 @@ impl HomeSync<'_, '_> {
 
     /// Takes over parts that belong to no message any more. Gives what could not be read: as long as not everything can be listed, nobody
     /// knows what belongs to nothing.
-    fn take_orphans(&mut self, home: i64, plan: &Plan) -> Result<Vec<Quarantined>, SyncError> {
+    fn take_orphans(&mut self, home: HomeNumber, plan: &Plan) -> Result<Vec<Quarantined>, SyncError> {
         let mut orphans = self.source.orphans()?;
         let is_wanted = |stored: &annals_core::Stored| {
             !stored.key.session().is_some_and(|session| plan.forgotten.contains(session))
         };
         orphans.value.retain(is_wanted);
-        self.committing(home).orphans(orphans.value)?;
+        self.count(orphans.value.len(), self.store.commit_orphans(home, self.reason, &orphans.value)?);
         Ok(orphans.quarantined)
     }
 }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use crate::home::ReadError;
 use crate::home_url::HomeUrl;
 use crate::open;
-use crate::stores::sqlite::SqliteStore;
+use crate::store::Store;
 
 /// A store and the homes that are the user's own. A home that was only named once, to take its sessions over, is foreign: operations do
 /// not go there unless it is named again.
 #[derive(Debug)]
 pub struct Workspace<'w> {
-    store: &'w SqliteStore,
+    store: &'w dyn Store,
     own: Vec<PathBuf>,
     /// Whether the homes were named for this one time.
     is_named: bool,
@@ -19,16 +19,16 @@ pub struct Workspace<'w> {
 
 impl<'w> Workspace<'w> {
     /// A workspace of a store and the user's own homes.
-    pub fn new(store: &'w SqliteStore, own: &[PathBuf]) -> Workspace<'w> {
+    pub fn new(store: &'w dyn Store, own: &[PathBuf]) -> Workspace<'w> {
         Workspace::of(store, own, false)
     }
 
     /// A workspace of a store and homes that were named: operations go there this time, and the store does not follow them for that.
-    pub fn of_named(store: &'w SqliteStore, homes: &[PathBuf]) -> Workspace<'w> {
+    pub fn of_named(store: &'w dyn Store, homes: &[PathBuf]) -> Workspace<'w> {
         Workspace::of(store, homes, true)
     }
 
-    fn of(store: &'w SqliteStore, own: &[PathBuf], is_named: bool) -> Workspace<'w> {
+    fn of(store: &'w dyn Store, own: &[PathBuf], is_named: bool) -> Workspace<'w> {
         let mut homes: Vec<PathBuf> = Vec::new();
         for path in own {
             // Two names of one place are one home.
@@ -41,7 +41,7 @@ impl<'w> Workspace<'w> {
     }
 
     /// The store.
-    pub fn store(&self) -> &'w SqliteStore {
+    pub fn store(&self) -> &'w dyn Store {
         self.store
     }
 
@@ -53,7 +53,8 @@ impl<'w> Workspace<'w> {
     /// Whether something may be taken back in a home: it is one of the user's own, or one that was named when something was done there. A
     /// home that was the user's own and is not any more is somebody's original, of which this is a copy.
     pub fn may_take_back(&self, url: &str) -> Result<bool, ReadError> {
-        Ok(self.holds(&HomeUrl::of_stored(url)) || !self.store.own_homes()?.iter().any(|own| own == url))
+        Ok(self.holds(&HomeUrl::of_stored(url))
+            || !self.store.followed_homes()?.iter().any(|home| home.is_own && home.url == url))
     }
 
     /// Whether a home is one of the user's own.

@@ -33,7 +33,7 @@ pub(crate) fn run(context: &Context, args: &BackupArgs) -> CommandResult {
     drop(progress);
     if context.json {
         let mut output = context.plain_output();
-        output.json(&wire::Backup::of(store.path(), &file, &report))?;
+        output.json(&wire::Backup::of(&store.url().to_string(), &file, &report))?;
         output.finish()?;
     } else {
         context.note(&format!(

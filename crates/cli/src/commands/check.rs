@@ -70,7 +70,7 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
             }));
             problems
         }
-        Homes::Store(store) => check(&store.annals)?,
+        Homes::Store(store) => check(&*store.annals)?,
         Homes::Direct(homes) => {
             let mut problems = Vec::new();
             for home in homes {

@@ -47,7 +47,7 @@ const FOLDED: usize = 12;
 pub(crate) fn run(context: &Context, args: &DiffArgs) -> CommandResult {
     let (from, to) = parse_range(&args.range, &context.clock)?;
     let store = context.open_store(Stage::Parts, "keeps no history")?;
-    let store = &store.annals;
+    let store = &*store.annals;
     let known = known_session(context, store, &args.session)?;
     let before = open_at(store, from)?;
     let then = to.map(|to| open_at(store, to)).transpose()?;

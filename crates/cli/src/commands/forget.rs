@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use annals::HomeUrl;
-use annals::history::{History, LogQuery};
-use annals::home::Read;
+use annals::history::LogQuery;
 use annals::model::id::SessionId;
 use annals::ops::{Kind, Request};
 use annals::remove;
-use annals::stores::sqlite::{Forgotten, SqliteStore};
+use annals::store::Store;
 use annals::sync::Stage;
+use annals::upkeep::Forgotten;
 use annals::wire;
 
 use crate::confirm::agreed;
@@ -55,9 +55,9 @@ pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
             again.push(id);
             continue;
         }
-        let known = known_session(context, &store, name)?;
+        let known = known_session(context, &*store, name)?;
         if args.children && known.deleted_after.is_none() {
-            let family = remove::plan(&store, known.record)?.sessions;
+            let family = remove::plan(&*store, known.record)?.sessions;
             wanted.extend(family.into_iter().map(|record| Known {
                 id: record.id.clone(),
                 record,
@@ -91,17 +91,17 @@ pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
     }
     let mut ids: Vec<_> = wanted.iter().map(|known| known.id.clone()).collect();
     ids.extend(again);
-    let forgotten = store.forget_all(&ids)?;
+    let forgotten = store.forget(&ids)?;
     // The command names what is to be forgotten, so its words are not kept.
     let request =
         Request { words: format!("forget {}", count(ids.len(), "session")), ..context.request(Kind::Forget) };
     store.note_forget(&request)?;
-    report(context, &store, &ids, &wanted, &forgotten)
+    report(context, &*store, &ids, &wanted, &forgotten)
 }
 
 fn report(
     context: &Context,
-    store: &SqliteStore,
+    store: &dyn Store,
     ids: &[SessionId],
     wanted: &[Known],
     forgotten: &Forgotten,
@@ -152,7 +152,7 @@ fn report(
 }
 
 /// The homes that have sessions still, with their ids.
-fn still_in<'k>(store: &SqliteStore, wanted: &'k [Known]) -> BTreeMap<String, Vec<&'k str>> {
+fn still_in<'k>(store: &dyn Store, wanted: &'k [Known]) -> BTreeMap<String, Vec<&'k str>> {
     let mut homes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let is_held = |known: &&Known| known.deleted_after.is_none() && is_followed(store, &known.record);
     for known in wanted.iter().filter(is_held) {
@@ -164,7 +164,7 @@ fn still_in<'k>(store: &SqliteStore, wanted: &'k [Known]) -> BTreeMap<String, Ve
 }
 
 /// The databases from which sessions were deleted: what was deleted stays in the file until something else is written there.
-fn remains(store: &SqliteStore, wanted: &[Known]) -> BTreeSet<String> {
+fn remains(store: &dyn Store, wanted: &[Known]) -> BTreeSet<String> {
     let deleted = wanted.iter().filter(|known| !is_followed(store, &known.record));
     let is_database = |home: &&HomeUrl| **home != store.url() && home.path().is_some_and(Path::is_file);
     deleted.flat_map(|known| &known.record.origins).filter(is_database).map(ToString::to_string).collect()

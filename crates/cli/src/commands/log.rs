@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 
 use annals::HomeUrl;
-use annals::history::{History, LogQuery, Revision};
-use annals::home::Read;
+use annals::history::{LogQuery, Revision};
 use annals::model::id::{Millis, SessionId};
 use annals::ops::{OperationQuery, State};
-use annals::stores::sqlite::SqliteStore;
+use annals::store::Store;
 use annals::sync::Stage;
 use annals::wire;
 
@@ -53,7 +52,7 @@ pub(crate) fn run(context: &Context, args: &LogArgs) -> CommandResult {
         |text: &Option<String>| text.as_deref().map(|text| parse_time(text, &context.clock)).transpose();
     let (since, until) = (time(&args.since)?, time(&args.until)?);
     let store = context.open_store(Stage::Parts, "keeps no history")?;
-    let store = &store.annals;
+    let store = &*store.annals;
     let session = args.session.as_deref().map(|wanted| known_session(context, store, wanted)).transpose()?;
     let session = session.map(|known| known.id);
     if !args.revisions {
@@ -89,7 +88,7 @@ pub(crate) fn run(context: &Context, args: &LogArgs) -> CommandResult {
 }
 
 /// Lists operations, the latest first.
-fn operations(context: &Context, store: &SqliteStore, query: &OperationQuery) -> CommandResult {
+fn operations(context: &Context, store: &dyn Store, query: &OperationQuery) -> CommandResult {
     let operations = store.operations(query)?;
     if context.json {
         let mut output = context.plain_output();
@@ -128,7 +127,7 @@ fn operations(context: &Context, store: &SqliteStore, query: &OperationQuery) ->
 fn print(
     output: &mut Output,
     context: &Context,
-    store: &SqliteStore,
+    store: &dyn Store,
     revisions: &[Revision],
     session: Option<&SessionId>,
 ) -> Result<(), CliError> {
@@ -198,7 +197,7 @@ fn is_by_number(revisions: &[Revision]) -> bool {
 
 /// What a revision was about: a session by its title, or how many there were.
 fn about(
-    store: &SqliteStore,
+    store: &dyn Store,
     revision: &Revision,
     titles: &mut HashMap<SessionId, String>,
 ) -> Result<String, CliError> {

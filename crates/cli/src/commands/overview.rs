@@ -3,18 +3,17 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use annals::history::{History, LogQuery};
-use annals::home::{Extent, Read, SessionRecord};
+use annals::history::LogQuery;
+use annals::home::{Extent, SessionRecord};
 use annals::model::id::SessionId;
 use annals::query::SessionQuery;
-use annals::stores::sqlite::SqliteStore;
 use annals::sync::Stage;
 use annals::wire;
 
 use crate::context::Context;
 use crate::damage::{report_damage, tell_rescue};
 use crate::error::{CliError, CommandResult, Outcome, report_quarantine};
-use crate::homes::{Freshness, Homes, Store};
+use crate::homes::{Freshness, Homes, OpenedStore};
 use crate::output::Output;
 use crate::short_id::ShortIds;
 use crate::text::{bytes, count, cut, fit, grouped, one_line, shell_word, wrap};
@@ -156,7 +155,7 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
     Ok(outcome.and(damage))
 }
 
-fn describe(store: &Store, sessions: &[SessionRecord]) -> Result<wire::Store, CliError> {
+fn describe(store: &OpenedStore, sessions: &[SessionRecord]) -> Result<wire::Store, CliError> {
     let last = store.annals.log(&LogQuery { limit: Some(1), ..LogQuery::default() })?;
     Ok(wire::Store {
         path: store.annals.url().to_string(),
@@ -166,7 +165,7 @@ fn describe(store: &Store, sessions: &[SessionRecord]) -> Result<wire::Store, Cl
         revision: store.annals.head()?,
         revised: last.first().map(|revision| revision.time),
         synced: matches!(store.freshness, Freshness::Synced),
-        index: index_bytes(&store.annals).map(|bytes| wire::TextIndex { bytes }),
+        index: store.annals.index_bytes().map(|bytes| wire::TextIndex { bytes }),
     })
 }
 
@@ -190,12 +189,6 @@ fn print_store(output: &mut Output, context: &Context, store: &wire::Store) -> s
         output.line(format!("  {line}"))?;
     }
     Ok(())
-}
-
-/// How large the text index beside a store is, if there is one.
-fn index_bytes(store: &SqliteStore) -> Option<u64> {
-    let entries = std::fs::read_dir(store.index_path()).ok()?;
-    Some(entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum())
 }
 
 /// The sessions of directories that are in no database beside them: OpenCode since 1.16 does not take them over, and

@@ -1,9 +1,9 @@
 //! `annals prune`
 
-use annals::home::Read;
 use annals::model::id::SessionId;
-use annals::stores::sqlite::{Pruned, SqliteStore};
+use annals::store::Store;
 use annals::sync::Stage;
+use annals::upkeep::Pruned;
 use annals::wire;
 
 use crate::confirm::agreed;
@@ -49,12 +49,12 @@ pub(crate) fn run(context: &Context, args: &PruneArgs) -> CommandResult {
     let sessions: Vec<SessionId> = args
         .sessions
         .iter()
-        .map(|wanted| known_session(context, &store, wanted).map(|known| known.id))
+        .map(|wanted| known_session(context, &*store, wanted).map(|known| known.id))
         .collect::<Result<_, _>>()?;
     let sessions = Some(&sessions[..]).filter(|sessions| !sessions.is_empty());
     let plan = store.prune(older_than, sessions, true)?;
     if !context.json {
-        describe(context, &store, &plan);
+        describe(context, &*store, &plan);
     }
     let is_something = plan.states() > 0 || plan.operation_states > 0;
     let is_done = is_something && !args.dry_run && agreed(context, args.yes, "Remove these texts for good?")?;
@@ -71,7 +71,7 @@ pub(crate) fn run(context: &Context, args: &PruneArgs) -> CommandResult {
     Ok(Outcome::Done)
 }
 
-fn describe(context: &Context, store: &SqliteStore, plan: &Pruned) {
+fn describe(context: &Context, store: &dyn Store, plan: &Pruned) {
     let table = Table::new(context.stderr_paint(), [right("", 12), right("", 9)]);
     for row in plan.sessions.iter().take(SHOWN) {
         let named = match &row.session {

@@ -1,6 +1,5 @@
 //! `annals reindex`
 
-use annals::home::Read;
 use annals::query::SessionQuery;
 use annals::sync::Stage;
 use annals::wire;
@@ -22,7 +21,7 @@ pub(crate) fn run(context: &Context, _args: &ReindexArgs) -> CommandResult {
     let store = context.open_store(Stage::Parts, "derives nothing")?.annals;
     store.rederive()?;
     let progress = context.progress(0, "indexing documents");
-    let indexed = store.reindex_text(&|done, total| progress.reach(done, total))?;
+    let indexed = store.rebuild_index(&|done, total| progress.reach(done, total))?;
     drop(progress);
     let sessions = store.sessions(&SessionQuery::default())?.value.len();
     if context.json {

@@ -34,7 +34,7 @@ pub(crate) struct RestoreArgs {
 pub(crate) fn run(context: &Context, args: &RestoreArgs) -> CommandResult {
     let at = args.at.as_deref().map(|at| parse_moment(at, &context.clock)).transpose()?;
     let homes = Homes::Store(Box::new(context.open_store(Stage::Parts, "keeps no history")?));
-    let Some(store) = homes.store().map(|store| &store.annals) else {
+    let Some(store) = homes.store().map(|store| &*store.annals) else {
         return Err(CliError::new("there is no store"));
     };
     let known = known_session(context, store, &args.session)?;

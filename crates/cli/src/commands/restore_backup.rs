@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use annals::stores::sqlite::restore_backup;
+use annals::open::restore_backup;
 use annals::wire;
 
 use crate::confirm::agreed;

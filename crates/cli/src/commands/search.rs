@@ -4,7 +4,7 @@ use annals::model::search::query::{Field, Filter, Query, parse};
 use annals::model::search::snippet::Snippet;
 use annals::query::SessionQuery;
 use annals::search::{Hit, Hits, Request, SearchError, Wanted};
-use annals::stores::sqlite::SqliteStore;
+use annals::store::Store;
 use annals::sync::Stage;
 use annals::wire;
 
@@ -86,7 +86,7 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
     let stage = if query.is_some() { Stage::Text } else { Stage::Parts };
     let (store, _passing) = context.open_searchable(stage)?;
     let is_synced = matches!(store.freshness, Freshness::Synced);
-    let store = &store.annals;
+    let store = &*store.annals;
     // A store that is not followed is indexed all the same.
     if query.is_some() && !is_synced && !store.is_read_only() {
         let progress = context.progress(0, "indexing documents");
@@ -98,7 +98,7 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
         Err(SearchError::Index { .. }) if context.is_syncing && !store.is_read_only() => {
             context.warn("the text index is damaged and is made anew");
             let progress = context.progress(0, "indexing documents");
-            store.reindex_text(&|done, total| progress.reach(done, total))?;
+            store.rebuild_index(&|done, total| progress.reach(done, total))?;
             drop(progress);
             store.search(&request)?
         }
@@ -131,7 +131,7 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
 fn request(
     context: &Context,
     args: &SearchArgs,
-    store: &SqliteStore,
+    store: &dyn Store,
     query: Option<Query>,
     text: String,
 ) -> Result<Request, CliError> {
@@ -261,7 +261,7 @@ fn one_column(text: &str) -> String {
     harmless(text).replace('\n', " ")
 }
 
-fn print(context: &Context, args: &SearchArgs, store: &SqliteStore, hits: &Hits) -> Result<(), CliError> {
+fn print(context: &Context, args: &SearchArgs, store: &dyn Store, hits: &Hits) -> Result<(), CliError> {
     if hits.hits.is_empty() {
         let note = match hits.total {
             0 => "no hits".to_owned(),

@@ -120,7 +120,7 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
     } else {
         let options = TranscriptOptions { tools: args.tools, reasoning: args.reasoning };
         if let (Some(at), Homes::Store(store)) = (moment, &homes) {
-            let line = format!("as of {}", describe(&store.annals, at, &context.clock)?);
+            let line = format!("as of {}", describe(&*store.annals, at, &context.clock)?);
             let line = output.paint.warn(line);
             output.line(line)?;
         }

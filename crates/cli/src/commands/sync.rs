@@ -36,7 +36,7 @@ pub(crate) fn run(context: &Context, args: &SyncArgs) -> CommandResult {
         context.sync_now(Options { full: args.full, events: args.events, ..Options::to(stage) })?;
     if context.json {
         let mut output = context.plain_output();
-        let path = store.path().display().to_string();
+        let path = store.url().to_string();
         let index = match args.no_index {
             true => None,
             false => Some(wire::IndexUpdate { documents: account.indexed, revision: store.head()? }),

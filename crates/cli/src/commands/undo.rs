@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use annals::history::{self, History, LogQuery, UndoError};
-use annals::home::{Read, Receipt, Write};
+use annals::history::{self, LogQuery, UndoError};
+use annals::home::Receipt;
 use annals::model::id::SessionId;
 use annals::ops::{self, Kind, Undone};
-use annals::stores::sqlite::SqliteStore;
+use annals::store::Store;
 use annals::sync::Stage;
 use annals::wire;
 
@@ -53,7 +53,7 @@ pub(crate) fn run(context: &Context, args: &UndoArgs) -> CommandResult {
     let homes = Homes::Store(Box::new(store));
     let mut only = HashSet::new();
     for wanted in &args.only {
-        let store = homes.store().map(|store| &store.annals);
+        let store = homes.store().map(|store| &*store.annals);
         only.insert(match (SessionId::parse(wanted), store) {
             (Ok(id), _) => id,
             (Err(_), Some(store)) => known_session(context, store, wanted)?.id,
@@ -88,7 +88,7 @@ pub(crate) fn run(context: &Context, args: &UndoArgs) -> CommandResult {
 /// Takes back what a revision changed in the store.
 fn undo_revision(context: &Context, number: i64) -> CommandResult {
     let store = context.open_store(Stage::Messages, "keeps no history")?;
-    let store = &store.annals;
+    let store = &*store.annals;
     let revision = store.revision(number)?.ok_or_else(|| no_revision(store, number))?;
     let transaction = history::undo(store, store, number).map_err(|error| explain(store, number, error))?;
     if transaction.is_empty() {
@@ -128,7 +128,7 @@ pub(crate) fn made(receipt: &Receipt) -> String {
 }
 
 /// Why a revision cannot be undone, and what can be done instead.
-fn explain(store: &SqliteStore, number: i64, error: UndoError) -> CliError {
+fn explain(store: &dyn Store, number: i64, error: UndoError) -> CliError {
     let key = match &error {
         UndoError::ChangedSince { key } | UndoError::NotKept { key } => key.clone(),
         UndoError::NoRevision(number) => return no_revision(store, *number),

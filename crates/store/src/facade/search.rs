@@ -11,7 +11,7 @@ use super::scan::Scan;
 use super::{Session, Store, system_time};
 use crate::find::FindError;
 use crate::search::{self, Hit, Request, SearchError, Wanted};
-use crate::stores::sqlite::SqliteStore;
+use crate::store;
 
 /// How many hits are fetched from the index at a time.
 const PAGE: usize = 50;
@@ -73,10 +73,10 @@ impl TextHits {
 }
 
 /// The best hits. An index that is damaged is made again: there is nothing in it that is not in the store.
-fn first_page(annals: &SqliteStore, request: &Request) -> Result<search::Hits, SearchError> {
+fn first_page(annals: &dyn store::Store, request: &Request) -> Result<search::Hits, SearchError> {
     match annals.search(request) {
         Err(SearchError::Index { .. }) if !annals.is_read_only() => {
-            annals.reindex_text(&|_, _| ())?;
+            annals.rebuild_index(&|_, _| ())?;
             annals.search(request)
         }
         found => found,

@@ -1,14 +1,14 @@
 //! What is left to do in the store once homes are changed, and how it is done.
 
-use annals_core::Transaction;
 use annals_core::id::SessionId;
 use annals_core::json::same_value;
+use annals_core::{Key, Transaction};
 
 use super::OperationError;
 use super::plan::{Intent, MAX_TRIES, SessionEdit};
-use crate::home::{CommitError, Read};
-use crate::stores::sqlite::SqliteStore;
-use crate::stores::sqlite::operations::NotedChange;
+use super::record::NotedChange;
+use crate::home::CommitError;
+use crate::store::Store;
 
 /// Records an operation if it is not recorded yet, and gives its number.
 pub(super) type Begin<'b> = &'b mut dyn FnMut() -> Result<i64, OperationError>;
@@ -17,7 +17,7 @@ impl Intent {
     /// Does what is left to do. True if the store was changed.
     pub(super) fn carry_out(
         &self,
-        store: &SqliteStore,
+        store: &dyn Store,
         words: &str,
         begin: Begin<'_>,
     ) -> Result<bool, OperationError> {
@@ -32,28 +32,24 @@ impl Intent {
             Intent::Remove { sessions } => remove(store, words, begin, &sessions.0),
             Intent::Undo { operation, only } => {
                 let changes = changes_to_undo(store, *operation, only.as_ref().map(|only| &only.0[..]))?;
-                let mut standing = Vec::new();
-                for change in changes {
-                    if store.local_change(&change.key)? == change.after {
-                        standing.push(change);
-                    }
-                }
-                if !standing.is_empty() {
-                    store.change_back(begin()?, words, &standing)?;
+                let current = changes.into_iter().filter(|change| change.is_current);
+                let documents: Vec<Key> = current.map(|change| change.key).collect();
+                if !documents.is_empty() {
+                    store.change_back(*operation, &documents, begin()?, words)?;
                 }
                 // What came with the operation, and is in no home any more, is not kept as if it had been deleted.
                 let brought: Vec<SessionId> = match only {
                     Some(_) => Vec::new(),
                     None => store.brought(*operation)?,
                 };
-                Ok(remove(store, words, begin, &brought)? || !standing.is_empty())
+                Ok(remove(store, words, begin, &brought)? || !documents.is_empty())
             }
         }
     }
 }
 
 fn edit_session(
-    store: &SqliteStore,
+    store: &dyn Store,
     words: &str,
     begin: Begin<'_>,
     session: &SessionId,
@@ -67,7 +63,7 @@ fn edit_session(
         }
         let mut transaction = Transaction::new(words);
         transaction.replace(&record.stored, edited);
-        match store.commit_as(transaction, Some(begin()?)) {
+        match store.commit_as(transaction, begin()?) {
             Err(CommitError::Conflict { .. }) if attempt < MAX_TRIES => {}
             other => return other.map(|_| true).map_err(Into::into),
         }
@@ -76,7 +72,7 @@ fn edit_session(
 }
 
 fn remove(
-    store: &SqliteStore,
+    store: &dyn Store,
     words: &str,
     begin: Begin<'_>,
     sessions: &[SessionId],
@@ -88,13 +84,13 @@ fn remove(
     if transaction.is_empty() {
         return Ok(false);
     }
-    store.commit_as(transaction, Some(begin()?))?;
+    store.commit_as(transaction, begin()?)?;
     Ok(true)
 }
 
 /// What an operation changed in the store alone.
 pub(super) fn changes_to_undo(
-    store: &SqliteStore,
+    store: &dyn Store,
     operation: i64,
     only: Option<&[SessionId]>,
 ) -> Result<Vec<NotedChange>, OperationError> {

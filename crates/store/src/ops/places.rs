@@ -64,7 +64,8 @@ impl Places {
         }
         // A home that is not where it was is not found by looking where homes are.
         let is_absent = |url: &str| open::open_undoable(url).is_err_and(|error| error.is_absent());
-        let own = workspace.store().own_homes()?.into_iter();
+        let homes = workspace.store().followed_homes()?.into_iter();
+        let own = homes.filter(|home| home.is_own).map(|home| home.url);
         places.vanished =
             own.filter(|url| is_known(url) && !opened.contains(url) && is_absent(url)).collect();
         Ok(places)

@@ -11,7 +11,7 @@ pub(super) const MAX_TRIES: usize = 10;
 
 /// What an operation is going to do. The names are part of the stored bytes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// How many commits to homes it takes. One that was cut short after fewer is taken back. None if each commit is complete by itself.
     pub(crate) commits: Option<usize>,
     /// What is left to do in the store after that.
@@ -21,20 +21,33 @@ pub(crate) struct Plan {
 /// What is left to do in the store once homes are changed. The names are part of the stored bytes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Intent {
+pub enum Intent {
     /// Session documents are edited where the store does not show the edit. That is so where no home could be changed, or where a home
     /// that cannot be reached, or is not the user's own, has the session in its latest state.
-    Edit { sessions: Sessions, edit: SessionEdit },
+    Edit {
+        /// Which.
+        sessions: Sessions,
+        /// What becomes of them.
+        edit: SessionEdit,
+    },
     /// Sessions that no home has are deleted.
-    Remove { sessions: Sessions },
+    Remove {
+        /// Which.
+        sessions: Sessions,
+    },
     /// What an operation changed in the store alone is taken back, of these sessions or of all.
-    Undo { operation: i64, only: Option<Sessions> },
+    Undo {
+        /// The operation.
+        operation: i64,
+        /// Only these sessions.
+        only: Option<Sessions>,
+    },
 }
 
 /// Sessions, as a list of their ids.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(into = "Vec<String>", try_from = "Vec<String>")]
-pub(crate) struct Sessions(pub(super) Vec<SessionId>);
+pub struct Sessions(pub(super) Vec<SessionId>);
 
 impl From<Sessions> for Vec<String> {
     fn from(sessions: Sessions) -> Vec<String> {

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 
 use annals_core::id::SessionId;
 
+use super::record::{Before, NotedPiece, Step};
 use super::running::{Extent, look};
 use super::{Kind, Operation, OperationError, State};
+use crate::follow::CommitReason;
 use crate::home::pieces::{Exchange, FILES, files, hash_of};
 use crate::home_url::HomeUrl;
 use crate::open;
-use crate::stores::sqlite::SqliteStore;
-use crate::stores::sqlite::operations::{Before, NotedPiece, Step};
-use crate::sync::Reason;
+use crate::store::Store;
 use crate::workspace::Workspace;
 
 /// What became of an operation that had been cut short.
@@ -47,7 +47,7 @@ pub fn recover(workspace: &Workspace<'_>) -> Result<Vec<Recovered>, OperationErr
     if store.is_read_only() || store.unfinished_operations()?.is_empty() {
         return Ok(Vec::new());
     }
-    let lock = store.try_operation_lock();
+    let lock = store.try_lock_operations();
     let Ok(Some(_lock)) = lock else { return Ok(Vec::new()) };
     // A home that was moved meanwhile is where its commits are found.
     for path in workspace.own().iter().filter(|path| workspace.is_own(&HomeUrl::from(path.as_path()))) {
@@ -67,13 +67,13 @@ pub fn recover(workspace: &Workspace<'_>) -> Result<Vec<Recovered>, OperationErr
 
 fn recover_one(
     workspace: &Workspace<'_>,
-    store: &SqliteStore,
+    store: &dyn Store,
     operation: Operation,
 ) -> Result<Recovered, OperationError> {
     tracing::info!(operation = operation.number, kind = %operation.kind, "recover an operation that was cut short");
     let mut steps = Vec::new();
     for step in store.steps(operation.number, true)? {
-        let pieces = store.noted_pieces(operation.number, step.n)?;
+        let pieces = store.noted_pieces(operation.number, step.number)?;
         let progress = match step.place != FILES && !workspace.may_take_back(&step.place)? {
             true => Progress::Unclear,
             false => progress(&step, &pieces),
@@ -111,7 +111,7 @@ fn recover_one(
 type FoundStep = (Step, Vec<NotedPiece>, Progress);
 
 fn numbers(steps: &[FoundStep], wanted: Progress) -> Vec<i64> {
-    steps.iter().filter(|(_, _, progress)| *progress == wanted).map(|(step, _, _)| step.n).collect()
+    steps.iter().filter(|(_, _, progress)| *progress == wanted).map(|(step, _, _)| step.number).collect()
 }
 
 /// Compares what is in a home with what was before and what was to be.
@@ -161,11 +161,11 @@ fn put_back(steps: &[FoundStep]) -> Result<(), OperationError> {
 /// Has the store look at what the operation did.
 fn follow(
     workspace: &Workspace<'_>,
-    store: &SqliteStore,
+    store: &dyn Store,
     operation: &Operation,
     steps: &[FoundStep],
 ) -> Result<(), OperationError> {
-    let reason = Reason { words: operation.words.clone(), operation: Some(operation.number) };
+    let reason = CommitReason { words: operation.words.clone(), operation: Some(operation.number) };
     let sessions: HashSet<SessionId> = operation.sessions.iter().cloned().collect();
     let mut seen = HashSet::new();
     let mut sources = Vec::new();

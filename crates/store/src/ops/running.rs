@@ -1,7 +1,6 @@
 //! An operation that is being carried out.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,15 +8,16 @@ use annals_core::Transaction;
 use annals_core::id::SessionId;
 
 use super::plan::Plan;
+use super::record::{Before, OperationLock};
 use super::{OperationError, Report, Request, State};
+use crate::follow::CommitReason;
 use crate::home::pieces::{Exchange, FILES, Noter, Piece, Undo, files, hash_of};
 use crate::home::{CommitError, Receipt, Write};
 use crate::home_url::HomeUrl;
 use crate::open;
-use crate::stores::sqlite::SqliteStore;
-use crate::stores::sqlite::operations::Before;
+use crate::store::Store;
 use crate::sync::source::Source;
-use crate::sync::{self, Reason, Stage};
+use crate::sync::{self, Stage};
 use crate::workspace::Workspace;
 
 /// An operation that is being carried out. While it runs, no other does on the same store. Dropped without [`Running::finish`] it is as
@@ -28,13 +28,13 @@ pub struct Running<'w> {
     request: Request,
     noting: Arc<Noting>,
     report: Report,
-    _lock: File,
+    _lock: OperationLock,
 }
 
 /// What commits note, from whatever thread.
 #[derive(Debug)]
 struct Noting {
-    store: SqliteStore,
+    store: Box<dyn Store>,
     request: Request,
     plan: Plan,
     number: Mutex<Option<i64>>,
@@ -82,11 +82,12 @@ impl<'w> Running<'w> {
         plan: Plan,
     ) -> Result<Running<'w>, OperationError> {
         let store = workspace.store();
-        let lock =
-            store.operation_lock().map_err(|source| OperationError::Lock { path: store.shown(), source })?;
-        // Homes keep what they call, so it has a store of its own to write to.
-        let own = SqliteStore::open(store.path()).map_err(open::OpenError::from)?.with_clock(store.clock());
-        let noting = Noting { store: own, request: request.clone(), plan, number: Mutex::default() };
+        let lock = store
+            .lock_operations()
+            .map_err(|source| OperationError::Lock { path: store.url().to_string(), source })?;
+        // Homes keep what they call, so it has a handle of its own to write to.
+        let noting =
+            Noting { store: store.handle(), request: request.clone(), plan, number: Mutex::default() };
         Ok(Running { workspace, request, noting: Arc::new(noting), report: Report::default(), _lock: lock })
     }
 
@@ -180,7 +181,7 @@ impl<'w> Running<'w> {
     fn take_back(&self, operation: i64) -> Result<(), OperationError> {
         let store = &self.noting.store;
         for step in store.steps(operation, true)?.into_iter().rev() {
-            let pieces = store.noted_pieces(operation, step.n)?;
+            let pieces = store.noted_pieces(operation, step.number)?;
             let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
             let home = match &step.place[..] {
                 FILES => None,
@@ -230,7 +231,7 @@ impl<'w> Running<'w> {
     /// Commits to the store alone.
     pub fn commit_to_store(&mut self, transaction: Transaction) -> Result<Receipt, OperationError> {
         let operation = self.begin_now()?;
-        let receipt = self.workspace.store().commit_as(transaction, Some(operation))?;
+        let receipt = self.workspace.store().commit_as(transaction, operation)?;
         self.report.store_only = self.report.places.is_empty();
         Ok(receipt)
     }
@@ -277,7 +278,7 @@ impl<'w> Running<'w> {
     /// Has the store look at what was done.
     fn look_at(&mut self, sessions: &[SessionId], extent: Extent) {
         let Some(operation) = self.noting.number() else { return };
-        let reason = Reason { words: self.request.words.clone(), operation: Some(operation) };
+        let reason = CommitReason { words: self.request.words.clone(), operation: Some(operation) };
         if let Err(error) = self.follow(sessions, extent, &reason) {
             self.report.not_followed = Some(error.to_string());
         }
@@ -300,13 +301,19 @@ impl<'w> Running<'w> {
         self.done(sessions, Extent::Everything)
     }
 
-    fn follow(&self, sessions: &[SessionId], extent: Extent, reason: &Reason) -> Result<(), OperationError> {
+    fn follow(
+        &self,
+        sessions: &[SessionId],
+        extent: Extent,
+        reason: &CommitReason,
+    ) -> Result<(), OperationError> {
         let store = self.workspace.store();
         let wanted: HashSet<SessionId> = sessions.iter().cloned().collect();
-        let followed = store.followed()?;
+        let followed = store.followed_homes()?;
         let mut sources = Vec::new();
         for url in &self.report.places {
-            if self.workspace.is_own(&HomeUrl::of_stored(url)) || followed.contains(url) {
+            if self.workspace.is_own(&HomeUrl::of_stored(url)) || followed.iter().any(|home| home.url == *url)
+            {
                 sources.push(open::open_source(url)?);
             }
         }
@@ -322,12 +329,12 @@ fn refused(url: &str, source: CommitError) -> OperationError {
 
 /// Has the store look at sessions of homes that an operation changed.
 pub(crate) fn look(
-    store: &SqliteStore,
+    store: &dyn Store,
     sources: &[Box<dyn Source>],
     is_own: bool,
     sessions: &HashSet<SessionId>,
     extent: Extent,
-    reason: &Reason,
+    reason: &CommitReason,
 ) -> Result<(), OperationError> {
     let mut left: Vec<&dyn Source> = Vec::new();
     for source in sources {

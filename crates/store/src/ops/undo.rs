@@ -6,12 +6,12 @@ use annals_core::id::SessionId;
 
 use super::intent::changes_to_undo;
 use super::plan::{Intent, Plan, Sessions};
+use super::record::{Before, NotedPiece};
 use super::running::{Extent, Running};
 use super::{Kind, Operation, OperationError, OperationQuery, Report, Request, State};
 use crate::home::pieces::{Exchange, FILES, Undo, files, hash_of};
 use crate::open;
-use crate::stores::sqlite::SqliteStore;
-use crate::stores::sqlite::operations::{Before, NotedPiece};
+use crate::store::Store;
 use crate::workspace::Workspace;
 
 /// What was taken back.
@@ -76,19 +76,19 @@ pub fn undo(
 
 /// Makes sure that what the operation changed in the store alone is as the operation left it.
 fn verify_store(
-    store: &SqliteStore,
+    store: &dyn Store,
     operation: &Operation,
     only: Option<&[SessionId]>,
 ) -> Result<(), OperationError> {
     let changes = changes_to_undo(store, operation.number, only)?;
     if let Some(change) = changes.iter().find(|change| !change.is_kept) {
-        let place = format!("{}: {}", store.shown(), change.key);
+        let place = format!("{}: {}", store.url(), change.key);
         return Err(OperationError::NotKept { operation: operation.number, place });
     }
     let mut altered = None;
     let mut touched: BTreeSet<String> = BTreeSet::new();
     for change in &changes {
-        if store.local_change(&change.key)? != change.after {
+        if !change.is_current {
             touched.extend(change.key.session().map(ToString::to_string));
             altered = altered.or(Some(&change.key));
         }
@@ -96,7 +96,7 @@ fn verify_store(
     let Some(key) = altered else { return Ok(()) };
     Err(OperationError::ChangedSince {
         operation: operation.number,
-        place: format!("{}: {key}", store.shown()),
+        place: format!("{}: {key}", store.url()),
         what: "was changed since".to_owned(),
         session: key.session().cloned(),
         untouched: untouched(operation, &touched),
@@ -104,7 +104,7 @@ fn verify_store(
 }
 
 /// The operation to take back, if it can be.
-fn find(store: &SqliteStore, number: Option<i64>) -> Result<Operation, OperationError> {
+fn find(store: &dyn Store, number: Option<i64>) -> Result<Operation, OperationError> {
     let operation = match number {
         Some(number) => store.operation(number)?.ok_or(OperationError::NoOperation(number))?,
         None => {
@@ -140,7 +140,7 @@ fn targets(
     let store = workspace.store();
     let mut targets: Vec<Target> = Vec::new();
     for step in store.steps(operation.number, false)?.into_iter().rev() {
-        let mut pieces = store.noted_pieces(operation.number, step.n)?;
+        let mut pieces = store.noted_pieces(operation.number, step.number)?;
         pieces.retain(|piece| {
             only.is_none_or(|only| piece.session.as_ref().is_some_and(|session| only.contains(session)))
         });

@@ -10,7 +10,6 @@ use super::{OperationError, Report, Request};
 use crate::home::Write;
 use crate::home_url::HomeUrl;
 use crate::open;
-use crate::stores::sqlite::SqliteStore;
 use crate::workspace::Workspace;
 
 /// Where sessions are brought.
@@ -55,10 +54,8 @@ pub fn write<T>(
         }
         Target::Store => {
             let operation = running.begin_now()?;
-            let store = SqliteStore::open(workspace.store().path()).map_err(open::OpenError::from)?;
-            let store = store.with_clock(workspace.store().clock()).for_operation(operation);
             running.report().store_only = true;
-            work(&store)
+            work(&*workspace.store().for_operation(operation))
         }
     };
     running.note_files(&written.files)?;

@@ -7,32 +7,36 @@
 mod backup;
 mod check;
 mod clock;
-pub(crate) mod codec;
+mod codec;
 mod commit;
-pub(crate) mod comparing;
+mod comparing;
 mod derived;
 mod events;
-pub(crate) mod facts;
-pub(crate) mod file;
+mod facts;
+mod file;
 mod find_text;
-pub(crate) mod finding;
+mod finding;
 mod followed;
+mod following;
 mod forget;
-pub(crate) mod held;
+mod held;
 mod kind;
-pub(crate) mod operations;
-pub(crate) mod origin;
+mod logged;
+mod looks;
+mod numbers;
+mod operations;
+mod origin;
 mod past;
 mod prune;
-pub(crate) mod quarantine;
+mod quarantine;
 mod read;
 mod restore;
-pub(crate) mod revise;
+mod revise;
 mod rows;
 mod scan;
 mod shape;
 mod subscribe;
-pub(crate) mod text_index;
+mod text_index;
 mod upgrade;
 
 use std::io;
@@ -40,16 +44,15 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use annals_core::id::Millis;
+use annals_core::id::{Millis, SessionId};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::home::{CommitError, ReadError};
 use crate::sqlite;
-pub use backup::{BackupError, BackupReport};
+use crate::store::{OpenStoreError, Store};
+use crate::upkeep::{BackupError, BackupReport, ForgetError, Forgotten, Pruned, Upkeep};
 use file::{BeginError, StoreFile, Writing};
-pub use forget::{ForgetError, Forgotten};
-pub use prune::{Pruned, PrunedSession};
-pub use restore::{RestoredBackup, restore_backup};
+pub use restore::restore_backup;
 use subscribe::Feed;
 
 /// The first version of the tables.
@@ -99,70 +102,6 @@ pub struct SqliteStore {
     feed: Arc<Feed>,
     /// The text index, once it was searched.
     open_index: Mutex<Option<text_index::OpenIndex>>,
-}
-
-/// A store could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenStoreError {
-    /// There is nothing at the path.
-    #[error("{path} does not exist")]
-    NotFound {
-        /// The path.
-        path: String,
-    },
-    /// It is something else.
-    #[error("{path} is not a store of annals")]
-    NotAStore {
-        /// The path.
-        path: String,
-    },
-    /// A later version of annals made it.
-    #[error("{path} was made by a later version of annals (schema {found}, this one knows {known})")]
-    Newer {
-        /// The path.
-        path: String,
-        /// Its schema.
-        found: i64,
-        /// The latest schema known.
-        known: i64,
-    },
-    /// It lies on a file system on which SQLite's locks do not work.
-    #[error("{path} is on a network file system ({kind}), where a database can be damaged")]
-    Network {
-        /// The path.
-        path: String,
-        /// Which.
-        kind: &'static str,
-    },
-    /// It is damaged where nothing can be read without it.
-    #[error("{path} is damaged: {what}")]
-    Damaged {
-        /// The path.
-        path: String,
-        /// What SQLite said.
-        what: String,
-    },
-    /// The disk is full.
-    #[error("cannot make {path}: the disk is full")]
-    NoRoom {
-        /// The path.
-        path: String,
-    },
-    /// The SQLite that annals was built with has a defect that loses data.
-    #[error("SQLite {found} can lose committed data; annals needs 3.51.3 or later")]
-    OldSqlite {
-        /// Its version.
-        found: String,
-    },
-    /// The operating system or SQLite refused.
-    #[error("cannot open {path}: {what}")]
-    Refused {
-        /// The path.
-        path: String,
-        /// What was said.
-        what: String,
-    },
 }
 
 impl OpenStoreError {
@@ -273,47 +212,27 @@ impl SqliteStore {
         })
     }
 
-    /// The number of the last revision; 0 in an empty store.
-    pub fn head(&self) -> Result<i64, ReadError> {
-        self.read(file::head)
-    }
-
-    /// Revisions that were committed and are not there any more, because the log of the database was cut or deleted. What was
-    /// found when the store was opened: the next commit takes the first of these numbers.
-    pub fn lost(&self) -> Option<RangeInclusive<i64>> {
-        self.lost.clone()
-    }
-
-    /// The same store with another clock, for tests that depend on time.
+    /// The store with another clock, for tests that depend on time.
     #[must_use]
     pub fn with_clock(self, clock: fn() -> Millis) -> SqliteStore {
         SqliteStore { clock, ..self }
     }
 
-    /// The same store, whose commits are part of an operation.
-    #[must_use]
-    pub(crate) fn for_operation(self, operation: i64) -> SqliteStore {
-        SqliteStore { operation: Some(operation), ..self }
+    fn another(&self) -> SqliteStore {
+        SqliteStore {
+            file: Arc::clone(&self.file),
+            feed: Arc::clone(&self.feed),
+            lost: self.lost.clone(),
+            is_newer: self.is_newer,
+            clock: self.clock,
+            operation: self.operation,
+            open_index: Mutex::default(),
+        }
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
         self.file.path()
-    }
-
-    /// Whether the store can only be read: its disk cannot be written to, it is another user's, or it is damaged.
-    pub fn is_read_only(&self) -> bool {
-        self.file.is_read_only() || self.is_newer
-    }
-
-    /// How many bytes the database and its log take on the disk.
-    pub fn bytes(&self) -> u64 {
-        let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-        size(self.path()) + size(&sqlite::log_of(self.path()))
-    }
-
-    pub(crate) fn clock(&self) -> fn() -> Millis {
-        self.clock
     }
 
     pub(crate) fn now(&self) -> Millis {
@@ -384,7 +303,61 @@ impl SqliteStore {
     }
 }
 
-/// A name for a state of a store from which all others follow.
+impl Store for SqliteStore {
+    fn handle(&self) -> Box<dyn Store> {
+        Box::new(self.another())
+    }
+
+    fn with_clock(self: Box<Self>, clock: fn() -> Millis) -> Box<dyn Store> {
+        Box::new(SqliteStore::with_clock(*self, clock))
+    }
+
+    fn head(&self) -> Result<i64, ReadError> {
+        self.read(file::head)
+    }
+
+    fn lost(&self) -> Option<RangeInclusive<i64>> {
+        self.lost.clone()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.file.is_read_only() || self.is_newer
+    }
+
+    fn bytes(&self) -> u64 {
+        let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+        size(self.path()) + size(&sqlite::log_of(self.path()))
+    }
+}
+
+impl Upkeep for SqliteStore {
+    fn prune(
+        &self,
+        older_than: Millis,
+        sessions: Option<&[SessionId]>,
+        dry_run: bool,
+    ) -> Result<Pruned, CommitError> {
+        self.prune_states(older_than, sessions, dry_run)
+    }
+
+    fn forget(&self, sessions: &[SessionId]) -> Result<Forgotten, ForgetError> {
+        self.forget_all(sessions)
+    }
+
+    fn is_forgotten(&self, session: &SessionId) -> Result<bool, ReadError> {
+        self.has_forgotten(session)
+    }
+
+    fn backup(&self, target: &Path, progress: &dyn Fn(usize, usize)) -> Result<BackupReport, BackupError> {
+        self.copy_to(target, progress)
+    }
+
+    fn rederive(&self) -> Result<(), CommitError> {
+        self.rederive_all()
+    }
+}
+
+/// The identity of a store. It changes when sessions are forgotten, so that what was made from the store before is recognised as out of date.
 fn new_identity() -> String {
     crate::ids::random_name()
 }

@@ -8,45 +8,8 @@
 use annals_core::id::Millis;
 
 use super::source::Sighting;
-use crate::stores::sqlite::codec::Hash;
-
-/// How deep a look at a session went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Depth {
-    /// The session's own document; its messages and parts were counted.
-    Messages = 1,
-    /// The same, with the usage of each message and each tool call.
-    Calls = 2,
-    /// Everything.
-    Parts = 3,
-}
-
-impl Depth {
-    pub(crate) fn from_number(number: i64) -> Depth {
-        match number {
-            3.. => Depth::Parts,
-            2 => Depth::Calls,
-            _ => Depth::Messages,
-        }
-    }
-}
-
-/// What the last look at a session in one home found out about the session as a whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Look {
-    pub(crate) home: i64,
-    /// When the session was last used there, as its document says.
-    pub(crate) updated: Millis,
-    /// The rank of the home: see `Source::rank`.
-    pub(crate) rank: i64,
-    pub(crate) is_own: bool,
-    /// Counts all looks, whatever the clock says.
-    pub(crate) turn: i64,
-    /// Whether the home still has the session.
-    pub(crate) is_there: bool,
-    /// Whether messages and parts were looked at.
-    pub(crate) is_deep: bool,
-}
+use crate::follow::{Depth, HomeNumber, Look, Origin};
+use crate::state_hash::StateHash;
 
 /// The look that leads: where the session was last used; of equals a database before a directory, the user's own home before one that was
 /// only named, and then the one that was looked at later. A home that no longer has the session leads only if none has it.
@@ -59,9 +22,9 @@ pub(crate) fn leader<'l>(looks: impl IntoIterator<Item = &'l Look>) -> Option<&'
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Leaders {
     /// In the session's own document.
-    pub(crate) session: Option<i64>,
+    pub(crate) session: Option<HomeNumber>,
     /// In everything else. Only homes count whose messages were looked at.
-    pub(crate) rest: Option<i64>,
+    pub(crate) rest: Option<HomeNumber>,
     /// Whether any home still has the session.
     pub(crate) is_there: bool,
 }
@@ -92,7 +55,7 @@ pub(crate) enum Sort {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Base {
     /// This state of the document; none if it did not have it.
-    State(Option<Hash>),
+    State(Option<StateHash>),
     /// Not even the session any more.
     Gone,
 }
@@ -100,9 +63,9 @@ pub(crate) enum Base {
 /// What a home has of a document, as of its last look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {
-    pub(crate) home: i64,
+    pub(crate) home: HomeNumber,
     /// The state in the store that says the same as the home; none if the home does not have the document.
-    pub(crate) state: Option<Hash>,
+    pub(crate) state: Option<StateHash>,
     /// What it was when the document was last changed in the store, if it ever was.
     pub(crate) base: Base,
 }
@@ -114,16 +77,16 @@ pub(crate) struct Known {
     /// What homes have. A home that is not here does not have it and did not have it when the document was changed in the store.
     pub(crate) held: Vec<Held>,
     /// A change that was made in the store: the state, or none if the document was deleted there.
-    pub(crate) local: Option<Option<Hash>>,
+    pub(crate) local: Option<Option<StateHash>>,
 }
 
 /// Where the shown state of a document comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// A home has it so; none: that home does not have it.
-    Home(i64, Option<Hash>),
+    Home(HomeNumber, Option<StateHash>),
     /// It was changed in the store; none: deleted there.
-    Local(Option<Hash>),
+    Local(Option<StateHash>),
     /// Not shown, because its session was deleted in the store.
     Hidden,
     /// Nobody has it, and nobody ever had.
@@ -131,7 +94,7 @@ pub(crate) enum Shown {
 }
 
 impl Shown {
-    pub(crate) fn state(self) -> Option<Hash> {
+    pub(crate) fn state(self) -> Option<StateHash> {
         match self {
             Shown::Home(_, state) | Shown::Local(state) => state,
             Shown::Hidden | Shown::Nothing => None,
@@ -144,7 +107,7 @@ pub(crate) fn shown(known: &Known, looks: &[Look], is_deleted: bool) -> Shown {
     if is_deleted {
         return Shown::Hidden;
     }
-    let has_it = |home: i64| known.held.iter().any(|held| held.home == home && held.state.is_some());
+    let has_it = |home: HomeNumber| known.held.iter().any(|held| held.home == home && held.state.is_some());
     let leader = leader(looks.iter().filter(|look| match known.sort {
         Sort::Session => true,
         Sort::Content => look.is_deep,
@@ -205,29 +168,6 @@ impl Resemblance {
             && 2 * self.n_shared >= self.n_here.min(self.n_known);
         self.is_same_place || has_moved
     }
-}
-
-/// How far the last look at a session in a home went, as far as that decides what to do at the next one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Cursor {
-    pub(crate) stamp: Vec<u8>,
-    pub(crate) updated: Millis,
-    /// Whether nothing changes any more without the stamp changing.
-    pub(crate) settled: bool,
-    pub(crate) depth: Depth,
-    /// Whether something could not be read.
-    pub(crate) has_unreadable: bool,
-}
-
-/// What is known of a session in a home.
-#[derive(Debug, Clone)]
-pub(crate) struct Origin {
-    pub(crate) session: i64,
-    pub(crate) cursor: Cursor,
-    pub(crate) looked: Millis,
-    pub(crate) turn: i64,
-    pub(crate) events: Option<i64>,
-    pub(crate) is_gone: bool,
 }
 
 /// What is asked of a sync.
@@ -293,12 +233,13 @@ pub(crate) fn reading(known: Option<&Origin>, sighting: &Sighting, asked: Asked)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::follow::Cursor;
 
-    const DIRECTORY: i64 = 1;
-    const DATABASE: i64 = 2;
-    const FOREIGN: i64 = 3;
+    const DIRECTORY: HomeNumber = HomeNumber(1);
+    const DATABASE: HomeNumber = HomeNumber(2);
+    const FOREIGN: HomeNumber = HomeNumber(3);
 
-    fn look(home: i64, updated: Millis, turn: i64) -> Look {
+    fn look(home: HomeNumber, updated: Millis, turn: i64) -> Look {
         Look {
             home,
             updated,
@@ -310,8 +251,8 @@ mod tests {
         }
     }
 
-    fn hash(name: &str) -> Hash {
-        Hash::of(name.as_bytes())
+    fn hash(name: &str) -> StateHash {
+        StateHash::of(name.as_bytes())
     }
 
     fn gone(mut look: Look) -> Look {
@@ -339,7 +280,7 @@ mod tests {
             ),
             (
                 "of two alike the one looked at later",
-                vec![look(DATABASE, 5, 8), Look { home: 9, ..look(DATABASE, 5, 7) }],
+                vec![look(DATABASE, 5, 8), Look { home: HomeNumber(9), ..look(DATABASE, 5, 7) }],
                 Some(DATABASE),
             ),
             ("no home", vec![], None),
@@ -359,7 +300,7 @@ mod tests {
     }
 
     /// A home that has a document, or does not have it, and what it had when the document was changed in the store.
-    fn has(home: i64, state: Option<&str>, base: Option<&str>) -> Held {
+    fn has(home: HomeNumber, state: Option<&str>, base: Option<&str>) -> Held {
         Held { home, state: state.map(hash), base: Base::State(base.map(hash)) }
     }
 
@@ -370,7 +311,7 @@ mod tests {
         let newest_directory = || vec![look(DIRECTORY, 9, 3), look(DATABASE, 5, 2)];
         let only_database = || vec![look(DATABASE, 9, 2)];
         let gone_database = || vec![gone(look(DATABASE, 9, 2))];
-        let from = |home: i64, state: Option<&str>| Shown::Home(home, state.map(hash));
+        let from = |home: HomeNumber, state: Option<&str>| Shown::Home(home, state.map(hash));
         let here = |state: Option<&str>| Shown::Local(state.map(hash));
         let back = |state: &str| Held { base: Base::Gone, ..has(DATABASE, Some(state), None) };
         type Row<'r> = (&'r str, Vec<Look>, Vec<Held>, Option<Option<&'r str>>, Shown);
@@ -618,7 +559,7 @@ mod tests {
         };
         let cursor =
             Cursor { stamp: vec![1], updated: 5, settled: true, depth: Depth::Parts, has_unreadable: false };
-        let origin = Origin { session: 1, cursor, looked: 10_000, turn: 1, events: None, is_gone: false };
+        let origin = Origin { cursor, looked: 10_000, turn: 1, log_position: None, is_gone: false };
         let asked = Asked { depth: Depth::Parts, full: false, began: 20_000 };
         let since = Reading::Since(10_000 - SLACK);
         let with = |change: &dyn Fn(&mut Origin)| {

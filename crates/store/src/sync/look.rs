@@ -1,7 +1,7 @@
 //! Looks at sessions: reads what may have changed and compares it with the store, several sessions at once. What differs goes to the
 //! writer in chunks.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::mpsc::SyncSender;
 
@@ -9,17 +9,12 @@ use annals_core::id::{MessageId, Millis, PartId, SessionId};
 use annals_core::lens::Message;
 use annals_core::{Key, Provenance, Stored};
 
-use super::Options;
-use super::compare::{self, Asked, Cursor, Depth, Look, Reading};
+use super::compare::{Asked, Reading};
 use super::source::{Seen, Source, look};
 use super::survey::Job;
 use crate::figures::Figures;
+use crate::follow::{Compare, Comparison, Cursor, Depth, Findings, Follow, Look, LookEnd, Numbers, Origin};
 use crate::home::{Quarantined, ReadError, SessionRecord, Want};
-use crate::stores::sqlite::SqliteStore;
-use crate::stores::sqlite::comparing::Comparing;
-use crate::stores::sqlite::finding::{Finding, Text};
-use crate::stores::sqlite::origin::{Ended, Numbers};
-use crate::stores::sqlite::text_index::entry::{Context, Entry};
 use crate::summarize;
 use crate::summary::{SessionState, SessionSummary};
 
@@ -35,58 +30,33 @@ const CHUNK_BYTES: usize = 512 << 10;
 
 /// What all looks at the sessions of a home have in common.
 pub(super) struct Tour<'t> {
-    pub(super) store: &'t SqliteStore,
+    pub(super) store: &'t dyn Follow,
     pub(super) source: &'t dyn Source,
-    pub(super) home: i64,
-    /// What the home is, for its rank among several.
-    pub(super) is_own: bool,
+    pub(super) compare: Box<dyn Compare + 't>,
     pub(super) asked: Asked,
-    pub(super) options: Options,
-    /// The numbers of the sessions that the store had when the home was surveyed. To ask for each would take longer.
-    pub(super) numbers: HashMap<String, i64>,
-    /// The numbers of those that several homes have or had.
-    pub(super) shared: HashSet<i64>,
     pub(super) sender: SyncSender<Chunk>,
-}
-
-impl Tour<'_> {
-    /// Whether several homes have a session and this look leads.
-    fn is_leading(&self, session: i64, look: &Look) -> Result<bool, ReadError> {
-        let mut looks = self.store.looks(session)?;
-        looks.retain(|known| known.home != look.home);
-        if looks.is_empty() {
-            return Ok(false);
-        }
-        looks.push(look.clone());
-        Ok(compare::leader(&looks).is_some_and(|leader| leader.home == look.home))
-    }
 }
 
 /// Something for the writer.
 pub(super) struct Chunk {
     pub(super) job: usize,
-    pub(super) findings: Vec<Finding>,
-    pub(super) tally: Tally,
+    pub(super) findings: Findings,
+    /// Documents that were looked at.
+    pub(super) n_seen: usize,
+    /// The bytes of those documents.
+    pub(super) n_bytes: usize,
     /// What the look found out about the session as a whole.
     pub(super) look: Look,
     /// With the last chunk of a session.
-    pub(super) end: Option<End>,
+    pub(super) end: Option<ChunkEnd>,
 }
 
-pub(super) struct End {
-    pub(super) ended: Ended,
+pub(super) struct ChunkEnd {
+    pub(super) end: LookEnd,
     /// Whether anything has to be noted at all.
     pub(super) is_news: bool,
     /// Whether any document was found otherwise than it was.
     pub(super) is_changed: bool,
-}
-
-/// Documents of a look.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
-    pub(super) seen: usize,
-    pub(super) unchanged: usize,
-    pub(super) bytes: usize,
 }
 
 /// Looks at one session and sends what has changed.
@@ -129,19 +99,15 @@ fn count(source: &dyn Source, record: &SessionRecord, depth: Depth) -> Result<Co
 
 /// A look at one session.
 struct Looking<'l> {
-    comparing: Comparing<'l>,
+    comparison: Box<dyn Comparison + 'l>,
+    session: &'l SessionId,
     index: usize,
     sender: &'l SyncSender<Chunk>,
-    look: Look,
-    findings: Vec<Finding>,
-    tally: Tally,
+    n_seen: usize,
+    n_bytes: usize,
     /// Whether the writer has given up.
     is_stopped: bool,
     has_findings: bool,
-    /// Whether what is found goes into the text index as well.
-    is_indexed: bool,
-    /// The message at hand, if it was read.
-    context: Option<Context>,
     /// Whether something is not finished yet.
     is_open: bool,
     /// When something was last written, as far as documents tell.
@@ -154,44 +120,19 @@ impl<'l> Looking<'l> {
     fn begin(
         tour: &'l Tour<'_>,
         index: usize,
-        id: &SessionId,
+        session: &'l SessionId,
         updated: Millis,
         depth: Depth,
     ) -> Result<Looking<'l>, ReadError> {
-        let number = tour.numbers.get(id.as_str()).copied();
-        let look = Look {
-            home: tour.home,
-            updated,
-            rank: tour.source.rank(),
-            is_own: tour.is_own,
-            turn: i64::MAX,
-            is_there: true,
-            is_deep: depth == Depth::Parts,
-        };
-        let comparing = Comparing {
-            store: tour.store,
-            session: id.clone(),
-            home: tour.home,
-            is_shared: number.is_some_and(|number| tour.shared.contains(&number)),
-            is_new: number.is_none(),
-            has_messages: number.map_or(Ok(false), |number| tour.store.has_messages(number))?,
-            is_leading: match number.filter(|_| depth == Depth::Parts) {
-                Some(number) => tour.is_leading(number, &look)?,
-                // No message is looked at that could stand elsewhere.
-                None => false,
-            },
-        };
         Ok(Looking {
-            comparing,
+            comparison: tour.compare.session(session, updated, depth)?,
+            session,
             index,
             sender: &tour.sender,
-            look,
-            findings: Vec::new(),
-            tally: Tally::default(),
+            n_seen: 0,
+            n_bytes: 0,
             is_stopped: false,
             has_findings: false,
-            is_indexed: tour.options.stage == super::Stage::Text,
-            context: None,
             is_open: false,
             last: 0,
             seen: Vec::new(),
@@ -207,7 +148,7 @@ impl<'l> Looking<'l> {
         counted: Counted,
         (depth, updated, looked): (Depth, Millis, Millis),
     ) -> Result<(), ReadError> {
-        self.document(&record.stored)?;
+        self.document(record.stored.clone())?;
         let Counted { summary, figures, quarantined } = counted;
         let quiet = tour.asked.began - job.sighting.written.max(updated);
         let is_open = summary.state == SessionState::Open;
@@ -220,12 +161,10 @@ impl<'l> Looking<'l> {
             depth,
             has_unreadable: !quarantined.is_empty(),
         };
-        self.tally.seen += quarantined.len();
+        self.n_seen += quarantined.len();
         let place = record.stored.place.clone();
-        let ended = Ended { cursor, place, looked, numbers, quarantined, is_whole: true };
-        let is_changed = self.has_findings;
-        self.send(Some(End { ended, is_news: true, is_changed }));
-        Ok(())
+        let end = LookEnd { cursor, place, looked, numbers, quarantined, is_whole: true };
+        self.send(Some((end, true)))
     }
 
     /// Looks at messages and parts and ends the look.
@@ -237,7 +176,7 @@ impl<'l> Looking<'l> {
         (updated, looked): (Millis, Millis),
     ) -> Result<(), ReadError> {
         self.last = job.sighting.written.max(updated);
-        self.document(&record.stored)?;
+        self.document(record.stored.clone())?;
         let since = match job.reading {
             Reading::Since(since) => Some(since),
             Reading::Whole | Reading::Nothing => None,
@@ -246,10 +185,8 @@ impl<'l> Looking<'l> {
         self.beside(tour.source, &record.id, &mut quarantined)?;
         self.records(tour.source, record, &mut quarantined)?;
         // What was not read again may still be unfinished.
-        if since.is_some()
-            && let Some(known) = &job.known
-        {
-            self.is_open |= tour.store.is_open(known.session)?;
+        if since.is_some() && job.known.is_some() {
+            self.is_open |= self.comparison.is_open()?;
         }
         let quiet = tour.asked.began - self.last;
         // What could not be read is tried again.
@@ -261,39 +198,22 @@ impl<'l> Looking<'l> {
             depth: Depth::Parts,
             has_unreadable: !quarantined.is_empty(),
         };
-        let is_known = |known: &super::compare::Origin| {
-            known.cursor == cursor && !known.is_gone && known.looked <= tour.asked.began
-        };
-        let is_news = self.has_findings || !job.known.as_ref().is_some_and(is_known);
-        self.tally.seen += quarantined.len();
+        let is_known =
+            |known: &Origin| known.cursor == cursor && !known.is_gone && known.looked <= tour.asked.began;
+        let is_news = !job.known.as_ref().is_some_and(is_known);
+        self.n_seen += quarantined.len();
         let place = record.stored.place.clone();
         let is_whole = since.is_none();
-        let ended = Ended { cursor, place, looked, numbers: Numbers::Stored, quarantined, is_whole };
-        let is_changed = self.has_findings;
-        self.send(Some(End { ended, is_news, is_changed }));
-        Ok(())
+        let end = LookEnd { cursor, place, looked, numbers: Numbers::Stored, quarantined, is_whole };
+        self.send(Some((end, is_news)))
     }
 
-    fn document(&mut self, stored: &Stored) -> Result<(), ReadError> {
-        self.tally.seen += 1;
-        self.tally.bytes += stored.document.bytes().len();
-        // What a part is to the index depends on its message; where that was not read, the index is told later.
-        let can_be_indexed = self.is_indexed
-            && match stored.key {
-                Key::Session(..) | Key::Message(..) => true,
-                Key::Part(..) => self.context.is_some(),
-                _ => false,
-            };
-        let context = self.context.as_ref();
-        let text = |key: &Key, document: &_| match can_be_indexed {
-            true => Text::Known(Entry::of(key, document, context).map(Box::new)),
-            false => Text::Unknown,
-        };
-        let finding = self.comparing.document(stored, text)?;
-        self.tally.unchanged += usize::from(!finding.as_ref().is_some_and(Finding::is_import));
-        self.extend(finding);
-        if self.tally.bytes >= CHUNK_BYTES {
-            self.send(None);
+    fn document(&mut self, stored: Stored) -> Result<(), ReadError> {
+        self.n_seen += 1;
+        self.n_bytes += stored.document.bytes().len();
+        self.comparison.document(stored)?;
+        if self.n_bytes >= CHUNK_BYTES {
+            self.send(None)?;
         }
         Ok(())
     }
@@ -335,7 +255,7 @@ impl<'l> Looking<'l> {
     }
 
     fn message(&mut self, seen: Seen) -> Result<(), ReadError> {
-        if let Some(stored) = &seen.stored {
+        if let Some(stored) = seen.stored {
             let message = stored.document.lens::<Message<'_>>();
             self.last = self.last.max(message.created().unwrap_or(0));
             if let Message::Assistant(answer) = &message {
@@ -343,17 +263,16 @@ impl<'l> Looking<'l> {
                 self.last = self.last.max(completed.unwrap_or(0));
             }
             self.is_open |= annals_core::stream::is_open(&stored.key, &stored.document);
-            self.context =
-                self.is_indexed.then(|| Context::of(&Figures::of(&message, message.created().unwrap_or(0))));
+            self.comparison.begin_message(Some(&message));
             self.document(stored)?;
         } else {
-            self.context = None;
+            self.comparison.begin_message(None);
         }
         let mut present: HashSet<PartId> = HashSet::new();
         for (id, stored) in seen.parts {
             if let Some(stored) = stored {
                 self.is_open |= annals_core::stream::is_open(&stored.key, &stored.document);
-                self.document(&stored)?;
+                self.document(stored)?;
             }
             present.insert(id);
         }
@@ -367,10 +286,7 @@ impl<'l> Looking<'l> {
     }
 
     fn find_lost_parts(&mut self) -> Result<(), ReadError> {
-        let seen = std::mem::take(&mut self.seen);
-        let lost = self.comparing.lost_parts(&seen)?;
-        self.extend(lost);
-        Ok(())
+        self.comparison.lost_parts(&std::mem::take(&mut self.seen))
     }
 
     /// Finds what became of messages that the home does not have. Their parts may still be there, as after an undo in a directory.
@@ -379,17 +295,16 @@ impl<'l> Looking<'l> {
         source: &dyn Source,
         present: &HashSet<MessageId>,
     ) -> Result<(), ReadError> {
-        for message in self.comparing.missing_messages(present)? {
-            let key = Key::Message(self.comparing.session.clone(), message.clone());
-            let lost = self.comparing.lost_documents(&[key])?;
-            self.extend(lost);
-            for part in self.comparing.lost_parts(&[(message, HashSet::new())])? {
-                match source.document(part.key()) {
-                    Ok(None) => self.extend([part]),
+        for message in self.comparison.missing_messages(present)? {
+            let mut lost = vec![Key::Message(self.session.clone(), message.clone())];
+            for part in self.comparison.known_parts(&message)? {
+                match source.document(&part) {
+                    Ok(None) => lost.push(part),
                     Ok(Some(_)) | Err(ReadError::Unreadable(_)) => {}
                     Err(error) => return Err(error),
                 }
             }
+            self.comparison.lost_documents(&lost)?;
         }
         Ok(())
     }
@@ -405,7 +320,7 @@ impl<'l> Looking<'l> {
         let mut is_certain = true;
         for key in Key::beside(id) {
             match source.document(&key) {
-                Ok(Some(stored)) => self.document(&stored)?,
+                Ok(Some(stored)) => self.document(stored)?,
                 Ok(None) if source.has_place_for(&key) => missing.push(key),
                 Ok(None) => {}
                 Err(ReadError::Unreadable(problem)) => {
@@ -416,8 +331,7 @@ impl<'l> Looking<'l> {
             }
         }
         if is_certain {
-            let lost = self.comparing.lost_documents(&missing)?;
-            self.extend(lost);
+            self.comparison.lost_documents(&missing)?;
         }
         Ok(())
     }
@@ -431,14 +345,13 @@ impl<'l> Looking<'l> {
     ) -> Result<(), ReadError> {
         let found = source.records(record)?;
         let mut present: HashSet<Key> = HashSet::new();
-        for stored in &found.value {
-            self.document(stored)?;
+        for stored in found.value {
             present.insert(stored.key.clone());
+            self.document(stored)?;
         }
         if found.quarantined.is_empty() {
-            let missing = self.comparing.missing_records(&present)?;
-            let lost = self.comparing.lost_documents(&missing)?;
-            self.extend(lost);
+            let missing = self.comparison.missing_records(&present)?;
+            self.comparison.lost_documents(&missing)?;
         }
         let is_told = |problem: &Quarantined, told: &[Quarantined]| {
             told.iter().any(|known| known.place == problem.place)
@@ -449,20 +362,20 @@ impl<'l> Looking<'l> {
         Ok(())
     }
 
-    fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
-        let n_before = self.findings.len();
-        self.findings.extend(findings);
-        self.has_findings |= self.findings.len() > n_before;
-    }
-
-    fn send(&mut self, end: Option<End>) {
+    /// Sends what was found since the last time. With the last chunk comes how the look ended, and whether that is news.
+    fn send(&mut self, end: Option<(LookEnd, bool)>) -> Result<(), ReadError> {
+        let findings = self.comparison.take()?;
+        self.has_findings |= findings.n_found > 0;
+        let is_changed = self.has_findings;
         let chunk = Chunk {
             job: self.index,
-            findings: std::mem::take(&mut self.findings),
-            tally: std::mem::take(&mut self.tally),
-            look: self.look.clone(),
-            end,
+            findings,
+            n_seen: std::mem::take(&mut self.n_seen),
+            n_bytes: std::mem::take(&mut self.n_bytes),
+            look: self.comparison.look(),
+            end: end.map(|(end, is_news)| ChunkEnd { end, is_news: is_news || is_changed, is_changed }),
         };
         self.is_stopped |= self.sender.send(chunk).is_err();
+        Ok(())
     }
 }

@@ -3,10 +3,9 @@
 use std::ops::ControlFlow;
 
 use annals_core::id::{MessageId, Millis, PartId, ProjectId, SessionId};
-use annals_core::{Key, Stored};
+use annals_core::{Document, Key, Stored};
 
 use crate::home::{Found, MessageRange, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
-use crate::homes::opencode::database::OpencodeDatabase;
 
 /// A home that sync can follow.
 pub trait Source: Read {
@@ -54,10 +53,70 @@ pub trait Source: Read {
         0
     }
 
-    /// The home as OpenCode's database, which may have a log of what was changed in it.
-    fn as_database(&self) -> Option<&OpencodeDatabase> {
+    /// Evidence of the state of the home as a whole, where that takes a glance: as long as it stays the same, nothing was written to the home.
+    fn stamp(&self) -> Option<HomeStamp> {
         None
     }
+
+    /// The home's own log of what was changed in it.
+    fn change_log(&self) -> Option<&dyn ChangeLog> {
+        None
+    }
+}
+
+/// Evidence of the state of a home as a whole.
+#[derive(Debug, Clone)]
+pub struct HomeStamp {
+    /// The evidence.
+    pub bytes: Vec<u8>,
+    /// When the home was last written to.
+    pub written: Millis,
+}
+
+/// A home's own log of what was changed in it, session by session.
+pub trait ChangeLog: Send + Sync {
+    /// The program that writes the log, for people.
+    fn writer(&self) -> &'static str;
+
+    /// The sessions that have a log, with the last position of each, in no particular order. A position that is no number
+    /// comes as the greatest there is: no log seems to have been read to its end because of it.
+    fn positions(&self) -> Result<Vec<(SessionId, i64)>, ReadError>;
+
+    /// Visits the recorded changes of a session that come after a position, in order. `visit` may stop early.
+    fn changes(
+        &self,
+        session: &SessionId,
+        after: Option<i64>,
+        visit: &mut dyn FnMut(RecordedChange) -> ControlFlow<()>,
+    ) -> Result<LogRead, ReadError>;
+
+    /// Whether two documents say the same. The log may hold a document in another form than the home gives it.
+    fn is_same(&self, key: &Key, a: &Document, b: &Document) -> bool;
+}
+
+/// A change that a home's log tells of.
+#[derive(Debug, Clone)]
+pub struct RecordedChange {
+    /// Its position in the log of its session.
+    pub seq: i64,
+    /// When it was made, as far as the log tells.
+    pub time: Millis,
+    /// Which document.
+    pub key: Key,
+    /// What it became, in the form in which the home gives it now. None if it was removed: with a message its parts
+    /// are gone as well, with a session all of it.
+    pub document: Option<Document>,
+}
+
+/// How far a log was read, and what of it could not be told as changes.
+#[derive(Debug, Default)]
+pub struct LogRead {
+    /// The last position that was looked at, whatever came of it. None if there was none.
+    pub last: Option<i64>,
+    /// Entries that are no changes by themselves, or of kinds that are not known.
+    pub n_skipped: usize,
+    /// Entries that could not be used.
+    pub quarantined: Vec<Quarantined>,
 }
 
 /// What a home looks like from outside.

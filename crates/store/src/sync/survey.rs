@@ -5,12 +5,11 @@ use std::collections::{HashMap, HashSet};
 use annals_core::ContentHash;
 use annals_core::id::{Millis, SessionId};
 
-use super::compare::{Asked, Origin, Reading, SLACK, reading, takes_orphans};
+use super::compare::{Asked, Reading, SLACK, reading, takes_orphans};
 use super::source::{Sighting, Source};
 use super::{Account, Options, SyncError};
+use crate::follow::{Depth, Follow, ForgottenSessions, KnownHome, Origin};
 use crate::home::{Quarantined, Reason};
-use crate::stores::sqlite::SqliteStore;
-use crate::stores::sqlite::origin::KnownHome;
 
 /// A session to be looked at.
 pub(super) struct Job {
@@ -34,16 +33,7 @@ pub(super) struct Plan {
     pub(super) is_first: bool,
     /// Evidence of the state of the whole home.
     pub(super) stamp: Vec<u8>,
-    pub(super) forgotten: Forgotten,
-}
-
-/// The sessions that were forgotten. Only hashes of their ids are known.
-pub(super) struct Forgotten(HashSet<Vec<u8>>);
-
-impl Forgotten {
-    pub(super) fn contains(&self, session: &SessionId) -> bool {
-        !self.0.is_empty() && self.0.contains(&ContentHash::of(session.as_str().as_bytes()).as_bytes()[..16])
-    }
+    pub(super) forgotten: ForgottenSessions,
 }
 
 /// Which sessions a sync is about.
@@ -56,7 +46,7 @@ pub(super) enum Scope<'s> {
 
 /// Plans what to do in a home. None if there is nothing to do.
 pub(super) fn plan(
-    store: &SqliteStore,
+    store: &dyn Follow,
     source: &dyn Source,
     options: Options,
     scope: Scope<'_>,
@@ -64,21 +54,21 @@ pub(super) fn plan(
 ) -> Result<Option<Plan>, SyncError> {
     let began = store.now();
     let asked = Asked { depth: options.stage.depth(), full: options.full, began };
-    let known = store.known_home(&source.url().to_string())?;
+    let known = store.known_home(&source.url())?;
     let origins = match &known {
-        Some(home) => store.origins(home.n)?,
+        Some(home) => store.origins(home.number)?,
         None => HashMap::new(),
     };
-    let file = file_evidence(source, began);
-    if let (Some(file), Some(home), Scope::All) = (&file, &known, scope)
-        && is_untouched(file, home, &origins, options, asked)
+    let evidence = home_evidence(source, began);
+    if let (Some(evidence), Some(home), Scope::All) = (&evidence, &known, scope)
+        && is_untouched(evidence, home, &origins, options, asked)
     {
         account.sessions += origins.values().filter(|origin| !origin.is_gone).count();
         return Ok(None);
     }
     let survey = source.survey()?;
     account.sessions += survey.sessions.len();
-    let forgotten = Forgotten(store.forgotten()?);
+    let forgotten = store.forgotten()?;
     // Where something could not be listed, what is missing may be in there.
     let is_listed = survey.quarantined.iter().all(|problem| matches!(problem.reason, Reason::BadName(_)));
     let present: HashSet<SessionId> =
@@ -91,7 +81,7 @@ pub(super) fn plan(
         .collect();
     let jobs = jobs(survey.sessions, &origins, asked, scope, &forgotten, account);
     let projects = ContentHash::of(&survey.projects);
-    let stamp = [&projects.as_bytes()[..16], file.as_deref().unwrap_or_default()].concat();
+    let stamp = [&projects.as_bytes()[..16], evidence.as_deref().unwrap_or_default()].concat();
     let plan = Plan {
         is_first: known.as_ref().is_none_or(|home| !home.is_complete),
         has_new_projects: known
@@ -136,7 +126,7 @@ fn jobs(
     origins: &HashMap<SessionId, Origin>,
     asked: Asked,
     scope: Scope<'_>,
-    forgotten: &Forgotten,
+    forgotten: &ForgottenSessions,
     account: &mut Account,
 ) -> Vec<Job> {
     let mut jobs = Vec::new();
@@ -160,15 +150,14 @@ fn jobs(
     jobs
 }
 
-/// Evidence of the state of a database's file: as long as it stays the same, nothing in it has changed. A file that was written to
-/// only just now can be written to again without a trace, so it gives none.
-fn file_evidence(source: &dyn Source, began: Millis) -> Option<Vec<u8>> {
-    let (stamp, changed) = source.as_database()?.stamp();
-    Some(if changed < began - SLACK { stamp } else { Vec::new() })
+/// Evidence of the state of the whole home. A home that was written to only just now can be written to again without a trace, so it gives none.
+fn home_evidence(source: &dyn Source, began: Millis) -> Option<Vec<u8>> {
+    let stamp = source.stamp()?;
+    Some(if stamp.written < began - SLACK { stamp.bytes } else { Vec::new() })
 }
 
 fn is_untouched(
-    file: &[u8],
+    evidence: &[u8],
     home: &KnownHome,
     origins: &HashMap<SessionId, Origin>,
     options: Options,
@@ -176,8 +165,8 @@ fn is_untouched(
 ) -> bool {
     !options.full
         && !options.events
-        && !file.is_empty()
-        && home.stamp.get(16..) == Some(file)
-        && (home.is_complete || options.stage.depth() < super::compare::Depth::Parts)
+        && !evidence.is_empty()
+        && home.stamp.get(16..) == Some(evidence)
+        && (home.is_complete || options.stage.depth() < Depth::Parts)
         && origins.values().all(|origin| origin.is_done(asked))
 }

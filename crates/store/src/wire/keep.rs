@@ -5,7 +5,7 @@ use std::path::Path;
 use annals_core::id::SessionId;
 use serde::Serialize;
 
-use crate::stores::sqlite::{self, BackupReport, Forgotten, Pruned};
+use crate::upkeep::{self, BackupReport, Forgotten, Pruned};
 
 /// A backup of a store.
 #[derive(Debug, Clone, Serialize)]
@@ -24,9 +24,9 @@ pub struct Backup {
 
 impl Backup {
     /// The backup of a store that was made as `file`.
-    pub fn of(store: &Path, file: &Path, report: &BackupReport) -> Backup {
+    pub fn of(store: &str, file: &Path, report: &BackupReport) -> Backup {
         let BackupReport { bytes, documents, revisions } = *report;
-        let (store, file) = (store.display().to_string(), file.display().to_string());
+        let (store, file) = (store.to_owned(), file.display().to_string());
         Backup { store, file, bytes, documents, revisions }
     }
 }
@@ -43,10 +43,14 @@ pub struct RestoredBackup {
 
 impl RestoredBackup {
     /// The backup `file` in the place of a store.
-    pub fn of(store: &Path, file: &Path, restored: &sqlite::RestoredBackup) -> RestoredBackup {
-        let sqlite::RestoredBackup { bytes, documents, revisions, ref kept } = *restored;
+    pub fn of(store: &Path, file: &Path, restored: &upkeep::RestoredBackup) -> RestoredBackup {
+        let upkeep::RestoredBackup { bytes, documents, revisions, ref kept } = *restored;
         RestoredBackup {
-            backup: Backup::of(store, file, &BackupReport { bytes, documents, revisions }),
+            backup: Backup::of(
+                &store.display().to_string(),
+                file,
+                &BackupReport { bytes, documents, revisions },
+            ),
             kept: kept.as_ref().map(|kept| kept.display().to_string()),
         }
     }
@@ -96,8 +100,8 @@ impl<'a> PruneReport<'a> {
     }
 }
 
-impl<'a> From<&'a sqlite::PrunedSession> for PrunedSession<'a> {
-    fn from(pruned: &'a sqlite::PrunedSession) -> PrunedSession<'a> {
+impl<'a> From<&'a upkeep::PrunedSession> for PrunedSession<'a> {
+    fn from(pruned: &'a upkeep::PrunedSession) -> PrunedSession<'a> {
         PrunedSession {
             session_id: pruned.session.as_ref().map(SessionId::as_str),
             states: pruned.states,

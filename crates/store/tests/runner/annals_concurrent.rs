@@ -1,6 +1,7 @@
 //! Many processes write one store: no update is lost, nobody is turned away, and whoever is killed takes nothing along
 //! that was acknowledged.
 
+use annals::store::Store;
 use std::io::{BufRead, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

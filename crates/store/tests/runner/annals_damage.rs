@@ -5,6 +5,8 @@
 //! was more. And when something was so is a number like any other: a flipped bit in it that makes another number that would
 //! do is not noticed, and a view of the past may then lack what was there. But it never shows what the document never said.
 
+use annals::store::Store;
+use annals::upkeep::Upkeep;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,8 @@
 //! Keeping a store: backups, pruning, forgetting, disks that are full or cannot be written to, and other people's eyes.
 
+use annals::search::Search;
+use annals::store::Store;
+use annals::upkeep::Upkeep;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,9 +18,9 @@ use annals::model::search::query::parse;
 use annals::model::{Document, Key, Transaction};
 use annals::query::SessionQuery;
 use annals::search::{Request, Wanted};
-use annals::stores::sqlite::{
-    BackupError, ForgetError, OpenStoreError, PrunedSession, SqliteStore, restore_backup,
-};
+use annals::store::OpenStoreError;
+use annals::stores::sqlite::{SqliteStore, restore_backup};
+use annals::upkeep::{BackupError, ForgetError, PrunedSession};
 
 use super::annals_store::empty_store;
 use super::kit::{Sample, export, messages, query, session, session_id, sql};
@@ -674,7 +677,7 @@ fn a_forgotten_session_leaves_nothing_in_any_file() {
     assert!(n_hits(&store, "xyzzy") > 50);
     let n_plain = n_hits(&store, "plain");
 
-    let forgotten = store.forget(&secret_session.session).unwrap();
+    let forgotten = store.forget(std::slice::from_ref(&secret_session.session)).unwrap();
     assert!(
         forgotten.log_emptied && forgotten.not_rewritten.is_none() && forgotten.copies.is_empty(),
         "{forgotten:?}"
@@ -709,8 +712,8 @@ fn a_forgotten_session_leaves_nothing_in_any_file() {
     let after = all_bytes(directory.path());
     assert!(!needles.iter().any(|needle| contains(&after, needle)));
     // Again, in case the first time was cut short; of one that never was, nothing is known.
-    assert_eq!(store.forget(&secret_session.session).unwrap().n_documents, 0);
-    let error = store.forget(&session_id("ses_4afbda00cffeNever00000000001")).unwrap_err();
+    assert_eq!(store.forget(std::slice::from_ref(&secret_session.session)).unwrap().n_documents, 0);
+    let error = store.forget(&[session_id("ses_4afbda00cffeNever00000000001")]).unwrap_err();
     assert!(matches!(error, ForgetError::NotFound(_)), "{error}");
 }
 
@@ -753,7 +756,7 @@ fn a_reader_that_stays_keeps_the_log_and_that_is_said() {
     let mut holder = Ending(process("hold", store.path()).spawn().unwrap());
     let stdout = holder.0.stdout.take().unwrap();
     assert!(std::io::BufReader::new(stdout).lines().any(|line| line.unwrap() == "reading"));
-    let forgotten = store.forget(&sample.session).unwrap();
+    let forgotten = store.forget(std::slice::from_ref(&sample.session)).unwrap();
     assert!(!forgotten.log_emptied);
     assert_eq!(forgotten.copies, [copy]);
     assert_eq!(titles(&store), ["Other"]);
@@ -761,7 +764,7 @@ fn a_reader_that_stays_keeps_the_log_and_that_is_said() {
     add_session(&store, "Meanwhile");
     drop(holder);
     let other = add_session(&store, "Another");
-    assert!(store.forget(&other.session).unwrap().log_emptied);
+    assert!(store.forget(std::slice::from_ref(&other.session)).unwrap().log_emptied);
     assert!(!contains(&all_bytes(directory.path()), b"Xyzzy"));
 }
 
@@ -779,7 +782,7 @@ fn newer_stores_are_refused_or_only_read() {
     assert!(matches!(error, CommitError::Unsupported(_)), "{error}");
     assert!(error.to_string().contains("was made by a later version of annals"), "{error}");
     let sessions = store.sessions(&SessionQuery::default()).unwrap().value;
-    let error = store.forget(&sessions[0].id).unwrap_err();
+    let error = store.forget(std::slice::from_ref(&sessions[0].id)).unwrap_err();
     assert!(matches!(error, ForgetError::Commit(CommitError::Unsupported(_))), "{error}");
     drop(store);
     sql(&path, "UPDATE meta SET value = value + 1 WHERE name = 'reader'");
@@ -1035,7 +1038,7 @@ fn fill(path: &Path) -> Vec<(&'static str, String)> {
     assert_eq!(titles(&SqliteStore::open(path).unwrap()).len(), n_committed);
     // Forgetting takes room as well, for the log.
     let sessions = store.sessions(&SessionQuery::default()).unwrap().value;
-    let error = store.forget(&sessions[0].id).unwrap_err();
+    let error = store.forget(std::slice::from_ref(&sessions[0].id)).unwrap_err();
     said.push(("forget", error.to_string()));
     assert_eq!(titles(&store).len(), n_committed);
     assert_in_order(&store);

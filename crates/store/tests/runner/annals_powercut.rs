@@ -7,6 +7,8 @@
 //!
 //! The test looks at a sample of the states, `scripts/faults` at all of them or as many as one likes; docs/reliability.md has the figures.
 
+use annals::search::Search;
+use annals::store::Store;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -6,7 +6,9 @@ use annals::ids;
 use annals::model::id::{MessageId, PartId};
 use annals::model::lens::Session;
 use annals::model::{Document, Key, Transaction};
+use annals::store::Store;
 use annals::stores::sqlite::SqliteStore;
+use annals::upkeep::Upkeep;
 
 use super::kit::{Sample, export, messages, session};
 

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use annals::home::{Quarantined, Read, Reason};
 use annals::homes::opencode::arrange;
-use annals::homes::opencode::database::{Generation, LogRead, OpencodeDatabase, Recorded};
+use annals::homes::opencode::database::{Generation, OpencodeDatabase};
 use annals::model::id::SessionId;
 use annals::model::lens::Session;
 use annals::model::{Document, Key};
+use annals::sync::source::{ChangeLog, LogRead, RecordedChange};
 use annals_testkit::Fixture;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
@@ -22,23 +23,27 @@ const LOGGED: [&str; 2] = ["small-1.18.33", "opencode-1.18.33"];
 const SESSION: &str = "ses_ef4b559faffevk22QaJnyopmVh";
 const NOW: i64 = 1_791_190_803_973;
 
-fn log_after(home: &OpencodeDatabase, session: &SessionId, after: Option<i64>) -> (Vec<Recorded>, LogRead) {
+fn log_after(
+    home: &OpencodeDatabase,
+    session: &SessionId,
+    after: Option<i64>,
+) -> (Vec<RecordedChange>, LogRead) {
     let mut recorded = Vec::new();
-    let read = home.events(session, after, &mut |change| {
+    let read = home.changes(session, after, &mut |change| {
         recorded.push(change);
         ControlFlow::Continue(())
     });
     (recorded, read.unwrap())
 }
 
-fn log(home: &OpencodeDatabase, session: &SessionId) -> (Vec<Recorded>, LogRead) {
+fn log(home: &OpencodeDatabase, session: &SessionId) -> (Vec<RecordedChange>, LogRead) {
     log_after(home, session, None)
 }
 
 /// The logs of a home by their sessions, with nothing amiss.
-fn logs(home: &OpencodeDatabase) -> BTreeMap<String, (Vec<Recorded>, LogRead)> {
+fn logs(home: &OpencodeDatabase) -> BTreeMap<String, (Vec<RecordedChange>, LogRead)> {
     let mut logs = BTreeMap::new();
-    for (session, last) in home.event_positions().unwrap() {
+    for (session, last) in home.positions().unwrap() {
         let (recorded, read) = log(home, &session);
         assert!(read.quarantined.is_empty(), "{:?}", read.quarantined);
         assert_eq!(read.last, Some(last));
@@ -49,9 +54,9 @@ fn logs(home: &OpencodeDatabase) -> BTreeMap<String, (Vec<Recorded>, LogRead)> {
 }
 
 /// What a log leads to: the documents that are left.
-fn outcome(recorded: &[Recorded]) -> BTreeMap<String, (Key, Document)> {
+fn outcome(recorded: &[RecordedChange]) -> BTreeMap<String, (Key, Document)> {
     let mut documents = BTreeMap::new();
-    for Recorded { key, document, .. } in recorded {
+    for RecordedChange { key, document, .. } in recorded {
         match document {
             Some(document) => {
                 documents.insert(format!("{key:?}"), (key.clone(), document.clone()));
@@ -114,7 +119,7 @@ fn text(message: &str, part: &str, text: &str, time: i64) -> String {
     )
 }
 
-fn keys(recorded: &[Recorded]) -> Vec<String> {
+fn keys(recorded: &[RecordedChange]) -> Vec<String> {
     recorded.iter().map(|change| change.key.to_string()).collect()
 }
 
@@ -238,7 +243,7 @@ fn real_events_are_dated() {
             // However much of the log is read.
             let middle = recorded.len() / 2;
             let (rest, _) = log_after(&home, &session_id(&session), Some(recorded[middle].seq));
-            let summary = |change: &Recorded| (change.seq, change.time, change.key.clone());
+            let summary = |change: &RecordedChange| (change.seq, change.time, change.key.clone());
             let expected: Vec<_> = recorded[middle + 1..].iter().map(summary).collect();
             assert_eq!(rest.iter().map(summary).collect::<Vec<_>>(), expected, "{session}");
         }
@@ -252,19 +257,19 @@ fn what_a_revert_removed_is_recorded() {
     let home = open_db(&fixture.home().join("opencode.db"));
     let session = session_id("ses_ed9e229a6ffeMNnekO75HDWDZB");
     let (recorded, _) = log(&home, &session);
-    let is_removed = |change: &&Recorded| change.document.is_none();
-    let removed: Vec<&Recorded> = recorded.iter().filter(is_removed).collect();
+    let is_removed = |change: &&RecordedChange| change.document.is_none();
+    let removed: Vec<&RecordedChange> = recorded.iter().filter(is_removed).collect();
     assert_eq!(removed.iter().map(|change| change.seq).collect::<Vec<_>>(), (113..=120).collect::<Vec<_>>());
     for change in &removed {
         assert!(home.document(&change.key).unwrap().is_none(), "{}", change.key);
     }
-    let before: Vec<Recorded> = recorded.iter().filter(|change| change.seq < 113).cloned().collect();
+    let before: Vec<RecordedChange> = recorded.iter().filter(|change| change.seq < 113).cloned().collect();
     let before = outcome(&before);
     assert!(removed.iter().all(|change| before.contains_key(&format!("{:?}", change.key))));
     let n_parts = |documents: &BTreeMap<String, (Key, Document)>| {
         documents.values().filter(|(key, _)| matches!(key, Key::Part(..))).count()
     };
-    let after: Vec<Recorded> = recorded.iter().filter(|change| change.seq <= 120).cloned().collect();
+    let after: Vec<RecordedChange> = recorded.iter().filter(|change| change.seq <= 120).cloned().collect();
     assert_eq!((n_parts(&before), n_parts(&outcome(&after))), (34, 11));
     let prompt = before.values().find(|(key, _)| matches!(key, Key::Part(_, message, _) if message.as_str() == "msg_1261ddcf2001xv40fzAtr4gK9J"));
     assert!(prompt.unwrap().1.text().contains("\"type\":\"text\""), "{prompt:?}");
@@ -275,7 +280,7 @@ fn a_database_without_a_log_has_no_events() {
     for fixture in Fixture::DATABASES.iter().filter(|name| !LOGGED.contains(name)) {
         let fixture = Fixture::unpack(fixture);
         let home = open_db(&fixture.home().join("opencode.db"));
-        assert_eq!(home.event_positions().unwrap(), []);
+        assert_eq!(home.positions().unwrap(), []);
         let (recorded, read) = log(&home, &session_id(SESSION));
         assert!(recorded.is_empty() && read.last.is_none() && read.quarantined.is_empty());
     }
@@ -283,7 +288,7 @@ fn a_database_without_a_log_has_no_events() {
     let (_dir, home) = empty_database(Generation::Portable);
     sql(home.path(), "CREATE TABLE event (id TEXT, data TEXT)");
     let home = open_db(home.path());
-    assert_eq!(home.event_positions().unwrap(), []);
+    assert_eq!(home.positions().unwrap(), []);
     assert!(log(&home, &session_id(SESSION)).0.is_empty());
 }
 
@@ -292,7 +297,7 @@ fn positions_are_counted_where_they_are_not_kept() {
     let fixture = Fixture::unpack("opencode-1.18.33");
     let path = fixture.home().join("opencode.db");
     let sorted = |home: &OpencodeDatabase| {
-        let mut positions = home.event_positions().unwrap();
+        let mut positions = home.positions().unwrap();
         positions.sort_by_key(|(session, _)| session.to_string());
         positions
     };
@@ -507,7 +512,7 @@ fn what_changed_of_a_session_is_applied_to_it() {
         session(&named("Two"), r#""permission":[],"#, ""),
         session(&named("Whole").replace("\"slug\":\"nimble-moon\",", ""), "", ""),
     ];
-    let sessions = |recorded: &[Recorded]| -> Vec<String> {
+    let sessions = |recorded: &[RecordedChange]| -> Vec<String> {
         let sessions = recorded.iter().filter(|change| matches!(change.key, Key::Session(..)));
         sessions.map(|change| change.document.as_ref().unwrap().text().to_owned()).collect()
     };
@@ -625,7 +630,7 @@ fn a_long_log_is_read_in_pages() {
     }
     // Up to anywhere.
     let mut n_visited = 0;
-    let read = home.events(&session, None, &mut |change| {
+    let read = home.changes(&session, None, &mut |change| {
         n_visited += 1;
         if change.seq == 128 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
@@ -633,7 +638,7 @@ fn a_long_log_is_read_in_pages() {
     assert_eq!((n_visited, read.last, read.n_skipped), (117, Some(128), 12));
     // Nobody is kept waiting, and what is added meanwhile is read as well.
     let mut last = None;
-    let read = home.events(&session, Some(9_000), &mut |change| {
+    let read = home.changes(&session, Some(9_000), &mut |change| {
         if change.seq == 9_500 {
             let data = Value::Text(text("msg_1", "prt_late", "late", NOW + N));
             record(home.path(), SESSION, &[("evt_late", Value::Integer(N), "message.part.updated.1", data)]);
@@ -654,7 +659,7 @@ fn large_events_make_small_pages() {
         .collect();
     record_all(home.path(), SESSION, &events);
     let mut n_visited = 0;
-    let read = home.events(&session_id(SESSION), None, &mut |change| {
+    let read = home.changes(&session_id(SESSION), None, &mut |change| {
         assert_eq!(change.key.to_string(), format!("part prt_{n_visited}"));
         assert!(change.document.unwrap().bytes().len() > long.len());
         n_visited += 1;
@@ -687,7 +692,7 @@ fn a_damaged_log_is_read_up_to_the_damage() {
         let path = fixture.home().join("damaged.db");
         std::fs::write(&path, bytes).unwrap();
         let home = open_db(&path);
-        let positions = home.event_positions();
+        let positions = home.positions();
         if let Err(error) = &positions {
             assert!(error.to_string().contains("damaged.db"), "{error}");
         }

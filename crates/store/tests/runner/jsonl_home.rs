@@ -1,5 +1,7 @@
 //! A home of another shape: UUIDs for ids, order by line. Nothing but its adapter knows that.
 
+use annals::search::Search;
+use annals::store::Store;
 use std::path::{Path, PathBuf};
 
 use annals::SqliteStore;

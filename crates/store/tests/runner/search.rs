@@ -1,5 +1,8 @@
 //! Search: everything that was said is found, the right thing first, and nothing can make it fail.
 
+use annals::search::Search;
+use annals::store::Store;
+use annals::upkeep::Upkeep;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -191,7 +194,7 @@ fn the_index_follows_what_is_changed_deleted_and_rebuilt() {
     }
     let query = parse("second").unwrap();
     let _ = store.search(&request(Wanted::Words(query)));
-    store.reindex_text(&|_, _| ()).unwrap();
+    store.rebuild_index(&|_, _| ()).unwrap();
     assert_eq!(words(&store, "second").total, 1);
     let stored = store.document(&stored.key).unwrap().unwrap();
     let mut transaction = Transaction::new("delete");
@@ -342,7 +345,7 @@ fn what_is_forgotten_is_gone_from_the_index_too() {
     other.store(&store, "something else", "entirely");
     store.update_index(&|_, _| ()).unwrap();
     assert_eq!(words(&store, "xylophonist").total, 1);
-    let forgotten = store.forget(&sample.session).unwrap();
+    let forgotten = store.forget(std::slice::from_ref(&sample.session)).unwrap();
     assert_eq!(forgotten.index_left, None);
     assert_eq!((words(&store, "xylophonist").total, words(&store, "entirely").total), (0, 1));
     assert_eq!(words(&store, "entirely").unindexed, 0);

@@ -1,5 +1,7 @@
 //! Subscriptions: every revision of every process is told once and in order, whoever reads how slowly.
 
+use annals::store::Store;
+use annals::upkeep::Upkeep;
 use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -182,7 +184,7 @@ fn a_forgotten_session_is_not_told_of_and_no_revision_is_left_out() {
     let mut subscription = store.subscribe(Start::After(0)).unwrap();
     let mut begun = store.subscribe(Start::After(0)).unwrap();
     assert_eq!(next(&mut begun).changes.len(), 2);
-    store.forget(&forgotten).unwrap();
+    store.forget(&[forgotten]).unwrap();
     // These may get the numbers that the forgotten documents had.
     let sample = Sample::new(kept.clone(), "/home/dev/shop");
     sample.store(&store, "a", "b");

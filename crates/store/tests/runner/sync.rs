@@ -1,5 +1,7 @@
 //! Sync: everything of every home is taken, once, and nothing that was ever seen is lost.
 
+use annals::store::Store;
+use annals::upkeep::Upkeep;
 use std::path::Path;
 
 use annals::history::{At, History, LogQuery};

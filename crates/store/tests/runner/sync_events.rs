@@ -1,5 +1,7 @@
 //! OpenCode's log of changes as history: what it tells of homes that were never looked at before, and what that costs.
 
+use annals::store::Store;
+use annals::sync::source::{ChangeLog, RecordedChange};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -60,7 +62,7 @@ fn a_session_is_what_it_was_before_an_undo() {
     let session = session_id("ses_ed9e229a6ffeMNnekO75HDWDZB");
     let mut removed: Vec<(i64, Key)> = Vec::new();
     let mut last_written = 0;
-    let mut visit = |change: annals::homes::opencode::database::Recorded| {
+    let mut visit = |change: RecordedChange| {
         match change.document {
             None => removed.push((change.time, change.key)),
             Some(_) if removed.is_empty() => last_written = change.time,
@@ -68,7 +70,7 @@ fn a_session_is_what_it_was_before_an_undo() {
         }
         std::ops::ControlFlow::Continue(())
     };
-    home.events(&session, None, &mut visit).unwrap();
+    home.changes(&session, None, &mut visit).unwrap();
     assert_eq!(removed.len(), 8);
     let then = store.at(At::Time(last_written)).unwrap().unwrap();
     let record = then.session(&session).unwrap().unwrap();
@@ -113,11 +115,11 @@ fn a_message_is_whole_when_the_next_one_is_there() {
     for record in store.sessions(&SessionQuery::default()).unwrap().value {
         // When each document of the session was last written.
         let mut written: HashMap<Key, i64> = HashMap::new();
-        let mut visit = |change: annals::homes::opencode::database::Recorded| {
+        let mut visit = |change: RecordedChange| {
             written.insert(change.key, change.time);
             std::ops::ControlFlow::Continue(())
         };
-        home.events(&record.id, None, &mut visit).unwrap();
+        home.changes(&record.id, None, &mut visit).unwrap();
         let (now, _) = messages(&store, &record);
         for pair in now.windows(2) {
             let [message, next] = pair else { continue };

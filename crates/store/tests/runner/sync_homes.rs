@@ -1,5 +1,6 @@
 //! One session in several homes: it is one session, as it is where it was used last, and nothing of the others is lost.
 
+use annals::store::Store;
 use std::collections::HashMap;
 
 use annals::history::{At, History, LogQuery};

@@ -4,6 +4,7 @@
 //! Every session counts as settled before each step, as if it had been left alone for a while: so what is found, is found
 //! by the evidence of a survey, and not because everything recent is looked at anyway.
 
+use annals::store::Store;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! Sync where things are not as they should be: what cannot be read for now is not taken for deleted, and what was left out
 //! is made up for.
 
+use annals::store::Store;
 use std::path::{Path, PathBuf};
 
 use annals::history::{At, History};

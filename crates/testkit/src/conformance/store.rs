@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use annals::SqliteStore;
-use annals::events::{EventChange, Events, Start};
-use annals::home::{At, History, LogQuery, Read, Write};
+use annals::events::{EventChange, Start};
+use annals::home::{At, LogQuery};
 use annals::ids;
 use annals::model::search::query;
 use annals::model::{Document, Key, Transaction};
 use annals::search::{Request, Wanted};
+use annals::store::Store;
 
 use super::read::told;
 use super::{Outcome, ensure};
 use crate::sample::Sample;
 
-pub(super) type Check = fn(&SqliteStore) -> Outcome;
+pub(super) type Check = fn(&dyn Store) -> Outcome;
 
 pub(super) const CHECKS: [(&str, Check); 6] = [
     ("every commit is a revision in the log", log),
@@ -33,7 +33,7 @@ fn new_sample() -> Sample {
 }
 
 fn put(
-    store: &SqliteStore,
+    store: &dyn Store,
     sample: &Sample,
     title: &str,
 ) -> Result<i64, Box<dyn std::error::Error + Send + Sync>> {
@@ -42,7 +42,7 @@ fn put(
     store.commit(transaction)?.revision.ok_or_else(|| "a change is no revision".into())
 }
 
-fn log(store: &SqliteStore) -> Outcome {
+fn log(store: &dyn Store) -> Outcome {
     let [sample, other] = [new_sample(), new_sample()];
     let numbers = [put(store, &sample, "One")?, put(store, &other, "Two")?, put(store, &sample, "Three")?];
     ensure!(numbers.is_sorted_by(|a, b| a < b), "numbers do not grow: {numbers:?}");
@@ -66,7 +66,7 @@ fn log(store: &SqliteStore) -> Outcome {
     Ok(())
 }
 
-fn changes(store: &SqliteStore) -> Outcome {
+fn changes(store: &dyn Store) -> Outcome {
     let sample = new_sample();
     let key = sample.session_key();
     put(store, &sample, "One")?;
@@ -85,7 +85,7 @@ fn changes(store: &SqliteStore) -> Outcome {
     Ok(())
 }
 
-fn at(store: &SqliteStore) -> Outcome {
+fn at(store: &dyn Store) -> Outcome {
     let sample = new_sample();
     let mut states = Vec::new();
     sample.store(store, "Why does the cart crash?", "It is empty.");
@@ -107,7 +107,7 @@ fn at(store: &SqliteStore) -> Outcome {
     Ok(())
 }
 
-fn unchanged(store: &SqliteStore) -> Outcome {
+fn unchanged(store: &dyn Store) -> Outcome {
     let sample = new_sample();
     put(store, &sample, "One")?;
     let head = store.head()?;
@@ -118,7 +118,7 @@ fn unchanged(store: &SqliteStore) -> Outcome {
     Ok(())
 }
 
-fn events(store: &SqliteStore) -> Outcome {
+fn events(store: &dyn Store) -> Outcome {
     let sample = new_sample();
     let first = put(store, &sample, "One")?;
     let [mut from_now, mut from_start] = [store.subscribe(Start::Now)?, store.subscribe(Start::After(0))?];
@@ -149,7 +149,7 @@ fn events(store: &SqliteStore) -> Outcome {
     Ok(())
 }
 
-fn search(store: &SqliteStore) -> Outcome {
+fn search(store: &dyn Store) -> Outcome {
     let sample = new_sample();
     sample.store(store, "Why does computeCartTotal crash?", "The cart is empty.");
     store.update_index(&|_, _| ())?;

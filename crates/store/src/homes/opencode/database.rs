@@ -25,7 +25,6 @@ use crate::home::ReadError;
 use crate::home::pieces::Noter;
 use crate::scratch::{self, Scratch};
 use crate::sqlite::{self, Connections, Tolerance};
-pub use events::{LogRead, Recorded};
 pub use schema::Generation;
 use schema::Schema;
 

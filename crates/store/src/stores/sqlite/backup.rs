@@ -12,98 +12,10 @@ use super::{SCHEMA, SqliteStore, shape};
 use crate::platform;
 use crate::scratch::{self, Scratch, parent_of};
 use crate::sqlite::{self, Connections, Ours, Tolerance};
+use crate::upkeep::{BackupError, BackupReport};
 
 /// So many pages are copied between two calls of `progress`.
 const PAGES: i32 = 256;
-
-/// What a backup holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BackupReport {
-    /// How long its file is.
-    pub bytes: u64,
-    /// How many documents there are, without deleted ones.
-    pub documents: usize,
-    /// How many revisions there are.
-    pub revisions: usize,
-}
-
-/// A backup could not be made or restored. Nothing has changed, and nothing of it is left behind.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BackupError {
-    /// Something is there already. It is not overwritten.
-    #[error("{path} exists already")]
-    Exists {
-        /// What is there.
-        path: String,
-    },
-    /// There is no such file.
-    #[error("{path} does not exist")]
-    NotFound {
-        /// The path.
-        path: String,
-    },
-    /// The backup is the store itself.
-    #[error("{path} is the store itself")]
-    Same {
-        /// The path.
-        path: String,
-    },
-    /// It is something else.
-    #[error("{path} is not a store of annals")]
-    NotAStore {
-        /// The path.
-        path: String,
-    },
-    /// A later version of annals made it.
-    #[error("{path} was made by a later version of annals (schema {found}, this one knows {known})")]
-    Newer {
-        /// The path.
-        path: String,
-        /// Its schema.
-        found: i64,
-        /// The latest schema known.
-        known: i64,
-    },
-    /// It is damaged.
-    #[error("{path} is damaged: {what}")]
-    Damaged {
-        /// The path.
-        path: String,
-        /// Where, or what SQLite said.
-        what: String,
-    },
-    /// The disk is full.
-    #[error("cannot write {path}: the disk is full")]
-    NoRoom {
-        /// What was to be written.
-        path: String,
-    },
-    /// It would lie on a file system on which SQLite's locks do not work.
-    #[error("{path} is on a network file system ({kind}), where a database can be damaged")]
-    Network {
-        /// The path.
-        path: String,
-        /// Which.
-        kind: &'static str,
-    },
-    /// The operating system refused.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file or directory.
-        path: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// SQLite refused.
-    #[error("cannot copy {path}: {what}")]
-    Database {
-        /// What was to be copied.
-        path: String,
-        /// What SQLite said.
-        what: String,
-    },
-}
 
 impl BackupError {
     pub(super) fn io(path: &Path, source: io::Error) -> BackupError {
@@ -128,23 +40,7 @@ impl BackupError {
 }
 
 impl SqliteStore {
-    /// Copies the store as it is at this moment, while others go on writing. `progress` gets the number of pages copied
-    /// and of all pages. The copy gets its name only after every page, reference and hash in it was checked.
-    ///
-    /// ```
-    /// use annals::stores::sqlite::{SqliteStore, restore_backup};
-    ///
-    /// let directory = tempfile::tempdir()?;
-    /// let path = directory.path().join("annals.db");
-    /// let store = SqliteStore::open_or_create(&path)?;
-    /// let backup = directory.path().join("monday.db");
-    /// let report = store.backup(&backup, &|_, _| {})?;
-    /// assert_eq!(report.revisions, 0);
-    /// let restored = restore_backup(&backup, &path, annals::ids::now())?;
-    /// assert!(restored.kept.is_some_and(|kept| kept.exists()));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn backup(
+    pub(super) fn copy_to(
         &self,
         target: &Path,
         progress: &dyn Fn(usize, usize),

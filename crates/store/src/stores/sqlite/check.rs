@@ -57,7 +57,7 @@ impl SqliteStore {
                 take(place, self.file.read(|connection| counted(connection, place, *kind, sql, what)));
             }
         }
-        if let Some(lost) = self.lost().filter(|_| view.at.is_none()) {
+        if let Some(lost) = self.lost.clone().filter(|_| view.at.is_none()) {
             problems.push(damage(FILE, missing(&lost)));
         }
         let (records, found) = self.all_sessions(view);

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use annals_core::{ContentHash, Document};
+use annals_core::Document;
 use rayon::prelude::*;
 use rusqlite::Row;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
@@ -11,7 +11,7 @@ use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
 use crate::home::Reason;
-use crate::ids::hex;
+use crate::state_hash::StateHash;
 
 /// The number of the dictionary in use. One that was released is never changed.
 pub(super) const DICTIONARY: i64 = 1;
@@ -35,71 +35,35 @@ const LONGEST: usize = annals_core::json::Tape::MAX_BYTES;
 /// A document as it is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct Packed {
-    pub(super) hash: Hash,
+    pub(super) hash: StateHash,
     pub(super) form: i64,
     pub(super) size: usize,
     pub(super) bytes: Vec<u8>,
 }
 
-/// The first half of a document's content hash.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Hash([u8; 16]);
-
-impl Hash {
-    pub(crate) fn of(bytes: &[u8]) -> Hash {
-        Hash::from(&ContentHash::of(bytes))
-    }
-
-    /// The hash of an earlier state as it is stored, and the other way round. Nothing else tells whether the numbers are
-    /// right by which such a state is found, and the project that a session was filed under.
-    pub(super) fn bound(self, document: i64, since: i64, project: Option<&str>) -> Hash {
-        let mut bytes = self.0;
+impl StateHash {
+    /// The hash of an earlier state as a column holds it, and the way back. Only this binds the state to its document, its revision and the
+    /// project that its session was filed under: the columns with those numbers have no checksum of their own.
+    pub(super) fn bound(self, document: i64, since: i64, project: Option<&str>) -> StateHash {
+        let mut bytes = *self.as_bytes();
         let numbers = document.to_le_bytes().into_iter().chain(since.to_le_bytes());
         bytes.iter_mut().zip(numbers).for_each(|(byte, number)| *byte ^= number);
         if let Some(project) = project {
-            let project = Hash::of(project.as_bytes()).0;
-            bytes.iter_mut().zip(project).for_each(|(byte, other)| *byte ^= other);
+            let project = StateHash::of(project.as_bytes());
+            bytes.iter_mut().zip(project.as_bytes()).for_each(|(byte, other)| *byte ^= other);
         }
-        Hash(bytes)
+        StateHash::from_bytes(bytes)
     }
 
-    /// From a column, if it can be one.
-    pub(super) fn read(bytes: &[u8]) -> Option<Hash> {
-        bytes.try_into().ok().map(Hash)
-    }
-}
-
-impl From<&ContentHash> for Hash {
-    fn from(hash: &ContentHash) -> Hash {
-        let mut half = [0; 16];
-        half.copy_from_slice(&hash.as_bytes()[..16]);
-        Hash(half)
+    /// The hash in a column, if there is one.
+    pub(super) fn read(column: &[u8]) -> Option<StateHash> {
+        column.try_into().ok().map(StateHash::from_bytes)
     }
 }
 
-impl ToSql for Hash {
+impl ToSql for StateHash {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(ValueRef::Blob(&self.0)))
-    }
-}
-
-impl serde::Serialize for Hash {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{self:?}"))
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for Hash {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Hash, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        let number = u128::from_str_radix(&text, 16).map_err(serde::de::Error::custom)?;
-        Ok(Hash(number.to_be_bytes()))
-    }
-}
-
-impl std::fmt::Debug for Hash {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&hex(&self.0))
+        Ok(ToSqlOutput::Borrowed(ValueRef::Blob(self.as_bytes())))
     }
 }
 
@@ -126,7 +90,7 @@ impl From<Damage> for Reason {
 }
 
 pub(super) fn pack(text: &[u8]) -> Packed {
-    let hash = Hash::of(text);
+    let hash = StateHash::of(text);
     if text.len() >= SHORT
         && let Some(bytes) = compress(text)
         && bytes.len() < text.len()
@@ -137,7 +101,7 @@ pub(super) fn pack(text: &[u8]) -> Packed {
 }
 
 /// The text of stored bytes, checked against its hash.
-pub(super) fn unpack(form: i64, size: i64, bytes: &[u8], hash: Hash) -> Result<Vec<u8>, Damage> {
+pub(super) fn unpack(form: i64, size: i64, bytes: &[u8], hash: StateHash) -> Result<Vec<u8>, Damage> {
     let text = match form {
         0 => bytes.to_vec(),
         DICTIONARY => {
@@ -148,7 +112,7 @@ pub(super) fn unpack(form: i64, size: i64, bytes: &[u8], hash: Hash) -> Result<V
         PRUNED => return Err(Damage::Pruned),
         _ => return Err(Damage::Form),
     };
-    if Hash::of(&text) != hash {
+    if StateHash::of(&text) != hash {
         return Err(Damage::Hash);
     }
     Ok(text)
@@ -157,7 +121,7 @@ pub(super) fn unpack(form: i64, size: i64, bytes: &[u8], hash: Hash) -> Result<V
 /// The document of a row with the columns `hash`, `form`, `size` and `data`, beginning at `first`. None where there is none,
 /// and where it is damaged: for those who derive something, that is the same.
 pub(super) fn document(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Document>> {
-    let Some(hash) = row.get_ref(first)?.as_bytes_or_null().ok().flatten().and_then(Hash::read) else {
+    let Some(hash) = row.get_ref(first)?.as_bytes_or_null().ok().flatten().and_then(StateHash::read) else {
         return Ok(None);
     };
     let number = |column: usize| row.get_ref(column).map(|value| value.as_i64().unwrap_or(PRUNED));
@@ -292,7 +256,7 @@ mod tests {
             bytes[bit / 8] ^= 1 << (bit % 8);
             let unpacked = unpack(packed.form, packed.size as i64, &bytes, packed.hash);
             // Some bits of a frame mean nothing; then the text is right all the same.
-            assert!(unpacked.is_err() || Hash::of(&unpacked.unwrap()) == packed.hash, "bit {bit}");
+            assert!(unpacked.is_err() || StateHash::of(&unpacked.unwrap()) == packed.hash, "bit {bit}");
         }
         for bound in [
             packed.hash.bound(7, 8, None),

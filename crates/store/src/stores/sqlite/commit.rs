@@ -17,7 +17,7 @@ use crate::project::IdentityRule;
 
 impl Write for SqliteStore {
     fn commit(&self, transaction: Transaction) -> Result<Receipt, CommitError> {
-        self.commit_as(transaction, self.operation)
+        self.commit_in(transaction, self.operation)
     }
 
     fn native(&self, _key: &Key, document: Document) -> Native {
@@ -31,7 +31,7 @@ impl Write for SqliteStore {
 
 impl SqliteStore {
     /// Commits a transaction as part of an operation.
-    pub(crate) fn commit_as(
+    pub(super) fn commit_in(
         &self,
         transaction: Transaction,
         operation: Option<i64>,

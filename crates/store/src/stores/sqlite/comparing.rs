@@ -1,69 +1,219 @@
-//! A look at one session, held against what the store has. Nothing is written here.
+//! Looks at sessions, held against what the store has. Nothing is written here.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
-use annals_core::id::{MessageId, PartId, SessionId};
+use annals_core::id::{MessageId, Millis, PartId, SessionId};
 use annals_core::json::same_value;
-use annals_core::{Document, Key, Stored};
+use annals_core::lens::Message;
+use annals_core::{Key, Stored};
 use rusqlite::Connection;
 
 use super::SqliteStore;
-use super::codec::Hash;
 use super::facts::Prepared;
 use super::finding::{Finding, Text};
 use super::held::{self, InHome};
 use super::kind::Kind;
 use super::revise::{State, state};
 use super::rows::{below, latest, number};
+use super::text_index::entry::{Context, Entry};
+use crate::figures::Figures;
+use crate::follow::{Compare, ComparedHome, Comparison, Depth, Findings, Look};
 use crate::home::ReadError;
+use crate::state_hash::StateHash;
+use crate::sync::compare;
 
-/// A look at one session.
-pub(crate) struct Comparing<'s> {
-    pub(crate) store: &'s SqliteStore,
-    pub(crate) session: SessionId,
-    pub(crate) home: i64,
-    /// Whether other homes have the session too, or had it.
-    pub(crate) is_shared: bool,
-    /// Whether the store has nothing of the session yet.
-    pub(crate) is_new: bool,
-    /// Whether it has any of its messages.
-    pub(crate) has_messages: bool,
-    /// Whether other homes have the session and this one leads: then messages stand where this home says.
-    pub(crate) is_leading: bool,
+/// How many documents, and how many bytes of them, wait until they are compared in one transaction: beginning one takes longer than to compare a
+/// document.
+const DOCUMENTS_TOGETHER: usize = 256;
+const BYTES_TOGETHER: usize = 256 << 10;
+
+/// The sessions of one home.
+pub(super) struct Comparing<'s> {
+    store: &'s SqliteStore,
+    home: ComparedHome,
+    /// Whether the text index is to know what is found.
+    with_text: bool,
+    /// The numbers of the sessions that the store had when the home was surveyed. To ask for each would take longer.
+    numbers: HashMap<String, i64>,
+    /// The numbers of those that several homes have or had.
+    shared: HashSet<i64>,
 }
 
-impl Comparing<'_> {
-    /// Compares a document with what the home had at the last look. None if it is the same.
-    pub(crate) fn document(
+impl SqliteStore {
+    pub(super) fn comparing(&self, home: ComparedHome, with_text: bool) -> Result<Comparing<'_>, ReadError> {
+        let (numbers, shared) = (self.session_numbers()?, self.shared_sessions()?);
+        Ok(Comparing { store: self, home, with_text, numbers, shared })
+    }
+}
+
+impl Compare for Comparing<'_> {
+    fn session(
         &self,
-        stored: &Stored,
-        text: impl FnOnce(&Key, &Document) -> Text,
-    ) -> Result<Option<Finding>, ReadError> {
-        let Stored { key, document, position, .. } = stored;
-        let hash = Hash::of(document.bytes());
-        let is_unknown =
-            self.is_new || (!self.has_messages && matches!(key, Key::Message(..) | Key::Part(..)));
-        let known = match is_unknown {
+        session: &SessionId,
+        updated: Millis,
+        depth: Depth,
+    ) -> Result<Box<dyn Comparison + '_>, ReadError> {
+        let number = self.numbers.get(session.as_str()).copied();
+        let look = Look {
+            home: self.home.number,
+            updated,
+            rank: self.home.rank,
+            is_own: self.home.is_own,
+            turn: i64::MAX,
+            is_there: true,
+            is_deep: depth == Depth::Parts,
+        };
+        let is_leading = match number.filter(|_| look.is_deep) {
+            Some(number) => is_leading(self.store.looks(number)?, &look),
+            // No message is looked at that could stand elsewhere.
+            None => false,
+        };
+        Ok(Box::new(SessionComparison {
+            has_messages: number.map_or(Ok(false), |number| self.store.has_messages(number))?,
+            is_shared: number.is_some_and(|number| self.shared.contains(&number)),
+            is_leading,
+            with_text: self.with_text,
+            ..SessionComparison::new(self.store, session.clone(), number, look)
+        }))
+    }
+}
+
+/// Whether several homes have a session and this look leads.
+fn is_leading(mut looks: Vec<Look>, look: &Look) -> bool {
+    looks.retain(|known| known.home != look.home);
+    if looks.is_empty() {
+        return false;
+    }
+    looks.push(look.clone());
+    compare::leader(&looks).is_some_and(|leader| leader.home == look.home)
+}
+
+/// A look at one session.
+pub(super) struct SessionComparison<'s> {
+    store: &'s SqliteStore,
+    session: SessionId,
+    /// The session's number; none if the store has nothing of the session yet.
+    number: Option<i64>,
+    look: Look,
+    /// Whether other homes have the session too, or had it.
+    pub(super) is_shared: bool,
+    /// Whether the store has any of the session's messages.
+    has_messages: bool,
+    /// Whether other homes have the session and this one leads: then messages stand where this home says.
+    is_leading: bool,
+    /// Whether the text index is to know what is found.
+    with_text: bool,
+    /// The message whose documents come, if it was read.
+    context: Option<Rc<Context>>,
+    /// Documents that the store may know, until they are compared.
+    waiting: Vec<(Stored, Option<Rc<Context>>)>,
+    n_waiting_bytes: usize,
+    findings: Vec<Finding>,
+    n_unchanged: usize,
+}
+
+impl<'s> SessionComparison<'s> {
+    /// A comparison of documents that come one by one, after the session was looked at.
+    pub(super) fn new(
+        store: &'s SqliteStore,
+        session: SessionId,
+        number: Option<i64>,
+        look: Look,
+    ) -> SessionComparison<'s> {
+        SessionComparison {
+            store,
+            session,
+            number,
+            look,
+            is_shared: false,
+            has_messages: number.is_some(),
+            is_leading: false,
+            with_text: false,
+            context: None,
+            waiting: Vec::new(),
+            n_waiting_bytes: 0,
+            findings: Vec::new(),
+            n_unchanged: 0,
+        }
+    }
+
+    /// Compares one document. None if it is as the home had it at the last look.
+    pub(super) fn one(&self, stored: &Stored) -> Result<Option<Finding>, ReadError> {
+        let hash = StateHash::of(stored.document.bytes());
+        let before = match self.is_unknown(&stored.key) {
             true => Before::Unknown,
             false => self.store.read(|connection| self.before(connection, stored, hash))?,
         };
-        let is_known = match known {
-            Before::Same => return Ok(None),
-            Before::Moved => return Ok(Some(Finding::Stands(key.clone(), *position))),
+        Ok(self.finding(stored, hash, before, None))
+    }
+
+    /// Whether the store cannot know a document with this key.
+    fn is_unknown(&self, key: &Key) -> bool {
+        self.number.is_none() || (!self.has_messages && matches!(key, Key::Message(..) | Key::Part(..)))
+    }
+
+    /// What the look has found, if the document is not as it was.
+    fn finding(
+        &self,
+        stored: &Stored,
+        hash: StateHash,
+        before: Before,
+        context: Option<&Context>,
+    ) -> Option<Finding> {
+        let Stored { key, document, position, .. } = stored;
+        let is_known = match before {
+            Before::Same => return None,
+            Before::Moved => return Some(Finding::Stands(key.clone(), *position)),
             Before::Shown(state) => {
                 let is_placed = self.is_leading && matches!(key, Key::Message(..) | Key::Part(..));
                 let position = is_placed.then_some(*position);
-                return Ok(Some(Finding::Same(key.clone(), hash, state, position)));
+                return Some(Finding::Same(key.clone(), hash, state, position));
             }
             Before::Other => true,
             Before::Unknown => false,
         };
         let prepared = Box::new(Prepared::of(stored));
-        let text = text(key, document);
-        Ok(Some(Finding::Has(key.clone(), is_known.then(|| document.clone()), prepared, text)))
+        // What a part is to the index depends on its message; where that was not read, the index is told later.
+        let can_be_indexed = self.with_text
+            && match key {
+                Key::Session(..) | Key::Message(..) => true,
+                Key::Part(..) => context.is_some(),
+                _ => false,
+            };
+        let text = match can_be_indexed {
+            true => Text::Known(Entry::of(key, document, context).map(Box::new)),
+            false => Text::Unknown,
+        };
+        Some(Finding::Has(key.clone(), is_known.then(|| document.clone()), prepared, text))
     }
 
-    fn before(&self, connection: &Connection, stored: &Stored, hash: Hash) -> rusqlite::Result<Before> {
+    fn add(&mut self, finding: Option<Finding>) {
+        self.n_unchanged += usize::from(!finding.as_ref().is_some_and(Finding::is_import));
+        self.findings.extend(finding);
+    }
+
+    /// Compares the documents that wait.
+    fn compare_waiting(&mut self) -> Result<(), ReadError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        self.n_waiting_bytes = 0;
+        let hashes: Vec<StateHash> =
+            waiting.iter().map(|(stored, _)| StateHash::of(stored.document.bytes())).collect();
+        let before: Vec<Before> = self.store.read(|connection| {
+            let documents = waiting.iter().zip(&hashes);
+            documents.map(|((stored, _), hash)| self.before(connection, stored, *hash)).collect()
+        })?;
+        for (((stored, context), hash), before) in waiting.iter().zip(hashes).zip(before) {
+            let finding = self.finding(stored, hash, before, context.as_deref());
+            self.add(finding);
+        }
+        Ok(())
+    }
+
+    fn before(&self, connection: &Connection, stored: &Stored, hash: StateHash) -> rusqlite::Result<Before> {
         let Stored { key, document, position, .. } = stored;
         // Of a document that others only name, nothing is known.
         let Some(known) = state_of(connection, key)?.filter(|known| known.since != 0) else {
@@ -77,7 +227,7 @@ impl Comparing<'_> {
             return Ok(if is_moved { Before::Moved } else { Before::Same });
         }
         // A home whose bytes are shown has them shown as they are.
-        let is_giver = known.home == Some(self.home) && before.bytes == known.hash;
+        let is_giver = known.home == Some(self.look.home) && before.bytes == known.hash;
         if let Some(shown) = known.hash
             && !is_giver
             && !known.is_elsewhere(key)
@@ -93,10 +243,25 @@ impl Comparing<'_> {
     /// What this home had of a document at its last look.
     fn in_home(&self, connection: &Connection, known: &State) -> rusqlite::Result<InHome> {
         // What is hidden because its session was deleted here may still be in the home.
-        match known.home == Some(self.home) && known.is_present && !self.is_shared {
+        match known.home == Some(self.look.home) && known.is_present && !self.is_shared {
             true => Ok(InHome::shown(known)),
-            false => held::in_home(connection, known, self.home),
+            false => held::in_home(connection, known, self.look.home),
         }
+    }
+
+    /// The parts that the store has of a message.
+    fn parts(
+        &self,
+        connection: &Connection,
+        session: i64,
+        message: &MessageId,
+    ) -> rusqlite::Result<Vec<Key>> {
+        let Some(n) = number(connection, session, Kind::Message, message.as_str())? else {
+            return Ok(Vec::new());
+        };
+        let ids = below(connection, n, Kind::Part)?;
+        let ids = ids.into_iter().filter_map(|(_, id)| PartId::parse(&id).ok());
+        Ok(ids.map(|id| Key::Part(self.session.clone(), message.clone(), id)).collect())
     }
 
     /// A document that the home does not have. None if it had not had it before.
@@ -106,82 +271,104 @@ impl Comparing<'_> {
         };
         Ok(self.in_home(connection, &known)?.bytes.map(|_| Finding::Lacks(key)))
     }
+}
 
-    /// The parts that this home does not have of some messages, given those it has.
-    pub(crate) fn lost_parts(
-        &self,
-        messages: &[(MessageId, HashSet<PartId>)],
-    ) -> Result<Vec<Finding>, ReadError> {
-        if !self.has_messages || messages.is_empty() {
-            return Ok(Vec::new());
+impl Comparison for SessionComparison<'_> {
+    fn look(&self) -> Look {
+        self.look.clone()
+    }
+
+    fn begin_message(&mut self, message: Option<&Message<'_>>) {
+        let message = message.filter(|_| self.with_text);
+        self.context = message
+            .map(|message| Rc::new(Context::of(&Figures::of(message, message.created().unwrap_or(0)))));
+    }
+
+    fn document(&mut self, stored: Stored) -> Result<(), ReadError> {
+        if self.is_unknown(&stored.key) {
+            self.compare_waiting()?;
+            let hash = StateHash::of(stored.document.bytes());
+            let finding = self.finding(&stored, hash, Before::Unknown, self.context.as_deref());
+            self.add(finding);
+            return Ok(());
         }
-        self.store.read(|connection| {
+        self.n_waiting_bytes += stored.document.bytes().len();
+        self.waiting.push((stored, self.context.clone()));
+        if self.waiting.len() >= DOCUMENTS_TOGETHER || self.n_waiting_bytes >= BYTES_TOGETHER {
+            self.compare_waiting()?;
+        }
+        Ok(())
+    }
+
+    fn lost_parts(&mut self, messages: &[(MessageId, HashSet<PartId>)]) -> Result<(), ReadError> {
+        let (Some(session), true, false) = (self.number, self.has_messages, messages.is_empty()) else {
+            return Ok(());
+        };
+        self.compare_waiting()?;
+        let lost = self.store.read(|connection| {
             let mut lost = Vec::new();
-            let Some(session) = number(connection, 0, Kind::Session, self.session.as_str())? else {
-                return Ok(lost);
-            };
             for (message, present) in messages {
-                let Some(n) = number(connection, session, Kind::Message, message.as_str())? else { continue };
-                for (_, id) in below(connection, n, Kind::Part)? {
-                    let Ok(id) = PartId::parse(&id) else { continue };
-                    if !present.contains(&id) {
-                        let key = Key::Part(self.session.clone(), message.clone(), id);
-                        lost.extend(self.lost(connection, key)?);
+                for part in self.parts(connection, session, message)? {
+                    if !matches!(&part, Key::Part(_, _, id) if present.contains(id)) {
+                        lost.extend(self.lost(connection, part)?);
                     }
                 }
             }
             Ok(lost)
-        })
+        })?;
+        self.findings.extend(lost);
+        Ok(())
     }
 
-    /// The messages that this home does not have, whether they are shown or not.
-    pub(crate) fn missing_messages(&self, present: &HashSet<MessageId>) -> Result<Vec<MessageId>, ReadError> {
-        if self.is_new {
-            return Ok(Vec::new());
+    fn lost_documents(&mut self, keys: &[Key]) -> Result<(), ReadError> {
+        if self.number.is_none() || keys.is_empty() {
+            return Ok(());
         }
-        self.store.read(|connection| {
-            let Some(session) = number(connection, 0, Kind::Session, self.session.as_str())? else {
-                return Ok(Vec::new());
-            };
-            let all = below(connection, session, Kind::Message)?;
-            let ids = all.into_iter().filter_map(|(_, id)| MessageId::parse(&id).ok());
-            Ok(ids.filter(|id| !present.contains(id)).collect())
-        })
-    }
-
-    /// The records that this home does not have, whether they are shown or not.
-    pub(crate) fn missing_records(&self, present: &HashSet<Key>) -> Result<Vec<Key>, ReadError> {
-        if self.is_new {
-            return Ok(Vec::new());
-        }
-        self.store.read(|connection| {
-            let Some(session) = number(connection, 0, Kind::Session, self.session.as_str())? else {
-                return Ok(Vec::new());
-            };
-            let all = below(connection, session, Kind::Record)?;
-            let keys = all
-                .iter()
-                .filter_map(|(_, id)| Kind::Record.key(id, None, Some(self.session.as_str()), None));
-            Ok(keys.filter(|key| !present.contains(key)).collect())
-        })
-    }
-
-    /// Those of some documents that the home had and does not have any more.
-    pub(crate) fn lost_documents(&self, keys: &[Key]) -> Result<Vec<Finding>, ReadError> {
-        if self.is_new || keys.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.store.read(|connection| {
+        self.compare_waiting()?;
+        let lost = self.store.read(|connection| {
             let mut lost = Vec::new();
             for key in keys {
                 lost.extend(self.lost(connection, key.clone())?);
             }
             Ok(lost)
-        })
+        })?;
+        self.findings.extend(lost);
+        Ok(())
+    }
+
+    fn missing_messages(&self, present: &HashSet<MessageId>) -> Result<Vec<MessageId>, ReadError> {
+        let Some(session) = self.number else { return Ok(Vec::new()) };
+        let all = self.store.read(|connection| below(connection, session, Kind::Message))?;
+        let ids = all.into_iter().filter_map(|(_, id)| MessageId::parse(&id).ok());
+        Ok(ids.filter(|id| !present.contains(id)).collect())
+    }
+
+    fn missing_records(&self, present: &HashSet<Key>) -> Result<Vec<Key>, ReadError> {
+        let Some(session) = self.number else { return Ok(Vec::new()) };
+        let all = self.store.read(|connection| below(connection, session, Kind::Record))?;
+        let keys =
+            all.iter().filter_map(|(_, id)| Kind::Record.key(id, None, Some(self.session.as_str()), None));
+        Ok(keys.filter(|key| !present.contains(key)).collect())
+    }
+
+    fn known_parts(&self, message: &MessageId) -> Result<Vec<Key>, ReadError> {
+        let Some(session) = self.number else { return Ok(Vec::new()) };
+        self.store.read(|connection| self.parts(connection, session, message))
+    }
+
+    fn is_open(&self) -> Result<bool, ReadError> {
+        self.number.map_or(Ok(false), |session| self.store.is_open(session))
+    }
+
+    fn take(&mut self) -> Result<Findings, ReadError> {
+        self.compare_waiting()?;
+        let findings = std::mem::take(&mut self.findings);
+        Ok(Findings::new(findings.len(), std::mem::take(&mut self.n_unchanged), findings))
     }
 }
 
 /// How a document that a home has compares with what is known of it.
+#[derive(Clone, Copy)]
 enum Before {
     /// Nothing is known of it.
     Unknown,
@@ -190,7 +377,7 @@ enum Before {
     /// The home had the same, and has it where it does not stand in the store.
     Moved,
     /// The home had something else; what it has now says the same as this state, which is shown.
-    Shown(Hash),
+    Shown(StateHash),
     /// The home had something else.
     Other,
 }

@@ -265,7 +265,7 @@ pub(super) fn figures_of_session(
 
 impl SqliteStore {
     /// Makes everything that is derived from documents anew, except for the text index.
-    pub fn rederive(&self) -> Result<(), CommitError> {
+    pub(super) fn rederive_all(&self) -> Result<(), CommitError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
         rederive(&writing).map_err(failed)?;

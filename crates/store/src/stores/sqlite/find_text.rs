@@ -29,7 +29,7 @@ use super::text_index::entry::{MADE, NUMBER, PROPERTY, SESSION, TEXT, WEIGHT};
 use crate::home::{Read, ReadError};
 use crate::parallel;
 use crate::query::SessionQuery;
-use crate::search::{Hit, Hits, Request, SearchError, Wanted};
+use crate::search::{Hit, Hits, Indexed, Request, Search, SearchError, Wanted};
 
 /// How much a hit counts, by the numbers of `Weight`: titles, prompts, answers, thoughts, tools, the rest.
 const BOOST: [f32; 6] = [4.0, 3.0, 2.0, 1.2, 1.0, 0.8];
@@ -43,9 +43,8 @@ const BATCH: i64 = 512;
 /// How many documents of a batch match, and which: when each was made, and its number.
 type Scanned = (usize, Vec<(Millis, i64)>);
 
-impl SqliteStore {
-    /// Searches the store.
-    pub fn search(&self, request: &Request) -> Result<Hits, SearchError> {
+impl Search for SqliteStore {
+    fn search(&self, request: &Request) -> Result<Hits, SearchError> {
         let sessions = self.wanted_sessions(&request.sessions)?;
         match &request.wanted {
             Wanted::Words(query) => {
@@ -68,6 +67,22 @@ impl SqliteStore {
         }
     }
 
+    fn update_index(&self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError> {
+        self.update_text_index(progress)
+    }
+
+    fn rebuild_index(&self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError> {
+        self.rebuild_text_index(progress)
+    }
+
+    fn index_bytes(&self) -> Option<u64> {
+        let entries = std::fs::read_dir(self.index_path()).ok()?;
+        let files = entries.filter_map(|entry| entry.ok()?.metadata().ok());
+        Some(files.filter(std::fs::Metadata::is_file).map(|file| file.len()).sum())
+    }
+}
+
+impl SqliteStore {
     /// The numbers of the sessions that a query admits. None if it admits all.
     fn wanted_sessions(&self, query: &SessionQuery) -> Result<Option<HashSet<u64>>, ReadError> {
         if query.admits_all() {

@@ -3,21 +3,22 @@
 use annals_core::id::Millis;
 use annals_core::{Document, Key, Position};
 
-use super::codec::Hash;
 use super::facts::Prepared;
 use super::held::{self, Has, Standing};
 use super::kind::Kind;
 use super::revise::{Put, Revising};
 use super::text_index::entry::Entry;
+use crate::follow::HomeNumber;
+use crate::state_hash::StateHash;
 
 /// Something that a home has otherwise than it had at the last look.
 #[derive(Debug)]
-pub(crate) enum Finding {
+pub(super) enum Finding {
     /// The home has this document; with what the text index is to know of it. The document itself is left out where the store has nothing
     /// of it yet: many of them wait to be stored.
     Has(Key, Option<Document>, Box<Prepared>, Text),
     /// The home has a document that says the same as a state in the store, and stands here if the home leads.
-    Same(Key, Hash, Hash, Option<Position>),
+    Same(Key, StateHash, StateHash, Option<Position>),
     /// The home, which leads, has a document where it does not stand in the store.
     Stands(Key, Position),
     /// The home does not have the document any more.
@@ -26,11 +27,11 @@ pub(crate) enum Finding {
 
 impl Finding {
     /// Whether a document was found otherwise than the store has it.
-    pub(crate) fn is_import(&self) -> bool {
+    pub(super) fn is_import(&self) -> bool {
         matches!(self, Finding::Has(..))
     }
 
-    pub(crate) fn key(&self) -> &Key {
+    pub(super) fn key(&self) -> &Key {
         match self {
             Finding::Has(key, ..)
             | Finding::Same(key, ..)
@@ -42,16 +43,16 @@ impl Finding {
 
 /// What the text index is to know of what was committed.
 #[derive(Debug)]
-pub(crate) struct ToIndex {
-    pub(crate) n: i64,
-    pub(crate) session: i64,
+pub(super) struct ToIndex {
+    pub(super) n: i64,
+    pub(super) session: i64,
     /// Nothing where there is nothing to be found in it.
-    pub(crate) text: Option<Box<Entry>>,
+    pub(super) text: Option<Box<Entry>>,
 }
 
 /// What the text index is to know of a document.
 #[derive(Debug)]
-pub(crate) enum Text {
+pub(super) enum Text {
     /// That is found out later.
     Unknown,
     Known(Option<Box<Entry>>),
@@ -59,16 +60,16 @@ pub(crate) enum Text {
 
 /// The look whose findings are applied.
 #[derive(Debug)]
-pub(crate) struct Applied {
-    pub(crate) home: i64,
+pub(super) struct Applied {
+    pub(super) home: HomeNumber,
     /// When the session was used in this home before what the look found.
-    pub(crate) used_before: Millis,
+    pub(super) used_before: Millis,
     /// The standing of the session after the look.
-    pub(crate) standing: Standing,
+    pub(super) standing: Standing,
 }
 
 /// Stores what a look found. Clears `to_index` if the text index has to find out by itself what changed. True if documents were changed.
-pub(crate) fn apply(
+pub(super) fn apply(
     revising: &mut Revising<'_>,
     look: &Applied,
     finding: Finding,

@@ -1,22 +1,23 @@
 //! The homes that the store follows: which are the user's own, and recognising one that was moved.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use annals_core::id::SessionId;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::kind::Kind;
 use super::{SqliteStore, held, operations, origin};
+use crate::follow::{FollowedHome, HomeNumber, SyncError};
 use crate::home::ReadError;
 use crate::home_url::HomeUrl;
 use crate::open;
-use crate::sync::SyncError;
 use crate::sync::compare::{Leaders, Resemblance};
 use crate::sync::source::Source;
 
 /// A home that the store knows.
 struct Row {
-    n: i64,
+    n: HomeNumber,
     url: String,
     rank: i64,
     is_own: bool,
@@ -24,7 +25,7 @@ struct Row {
 
 impl SqliteStore {
     /// Adds a home that is followed from now on. Gives its number.
-    pub(crate) fn add_home(&self, source: &dyn Source, is_own: bool) -> Result<i64, SyncError> {
+    pub(super) fn add_followed(&self, source: &dyn Source, is_own: bool) -> Result<HomeNumber, SyncError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
         let url = source.url().to_string();
@@ -32,14 +33,14 @@ impl SqliteStore {
             .prepare_cached("INSERT OR IGNORE INTO home (url, rank, own) VALUES (?1, ?2, ?3)")
             .and_then(|mut insert| insert.execute((&url, source.rank(), is_own)))
             .map_err(failed)?;
-        let home = number(&writing, &url).map_err(failed)?.unwrap_or(0);
+        let home = number(&writing, &url).map_err(failed)?.unwrap_or(HomeNumber(0));
         self.finish(writing)?;
         Ok(home)
     }
 
     /// Finds out whether a home is one that the store knows under another path: it was moved, or was reached through a link. Then its
     /// origins and what operations noted of it move along. Also notes whether it is the user's own.
-    pub(crate) fn recognise(&self, source: &dyn Source, is_own: bool) -> Result<(), SyncError> {
+    pub(super) fn recognise_home(&self, source: &dyn Source, is_own: bool) -> Result<(), SyncError> {
         let url = source.url().to_string();
         let known = self.read(rows)?;
         match known.iter().find(|home| home.url == url) {
@@ -55,9 +56,7 @@ impl SqliteStore {
             let writing = self.write()?;
             writing
                 .execute("UPDATE home SET url = ?2, own = own OR ?3 WHERE n = ?1", (home.n, &url, is_own))
-                .and_then(|_| {
-                    operations::follow_home(&writing, &home.url, &url, source.as_database().is_some())
-                })
+                .and_then(|_| operations::follow_home(&writing, &home.url, &url, is_file(&source.url())))
                 .map_err(failed)?;
             self.finish(writing)?;
             return Ok(());
@@ -82,7 +81,7 @@ impl SqliteStore {
         let here: HashSet<SessionId> =
             source.survey()?.sessions.into_iter().map(|sighting| sighting.session).collect();
         resemblance.n_here = here.len();
-        for (id, _) in self.origins(home.n)?.iter().filter(|(_, origin)| !origin.is_gone) {
+        for (id, _) in self.origins_in(home.n)?.iter().filter(|(_, origin)| !origin.is_gone) {
             resemblance.n_known += 1;
             resemblance.n_shared += usize::from(here.contains(id));
         }
@@ -96,7 +95,7 @@ impl SqliteStore {
     }
 
     /// Notes where the store is, after it has found its homes.
-    pub(crate) fn note_path(&self) -> Result<(), SyncError> {
+    pub(super) fn note_own_place(&self) -> Result<(), SyncError> {
         if self.read(noted_path)?.as_deref() == Some(&self.shown()) {
             return Ok(());
         }
@@ -109,7 +108,7 @@ impl SqliteStore {
     }
 
     /// Notes whether a home is the user's own, which decides among equals whose state of a session is shown.
-    fn note_own(&self, home: i64, is_own: bool) -> Result<(), SyncError> {
+    fn note_own(&self, home: HomeNumber, is_own: bool) -> Result<(), SyncError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
         let shared: Vec<i64> = writing
@@ -136,14 +135,8 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// The urls of the homes that are, or were, the user's own.
-    pub fn own_homes(&self) -> Result<Vec<String>, ReadError> {
-        let own = self.read(rows)?.into_iter().filter(|home| home.is_own);
-        Ok(own.map(|home| home.url).collect())
-    }
-
     /// The urls of the homes that had a session when they were last looked at.
-    pub fn holders(&self, session: &SessionId) -> Result<Vec<String>, ReadError> {
+    pub(super) fn holders_of(&self, session: &SessionId) -> Result<Vec<String>, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT h.url FROM document d JOIN origin o ON o.session = d.n JOIN home h ON h.n = o.home \
@@ -153,9 +146,9 @@ impl SqliteStore {
         })
     }
 
-    /// The urls of all homes that were ever followed.
-    pub fn followed(&self) -> Result<Vec<String>, ReadError> {
-        Ok(self.read(rows)?.into_iter().map(|home| home.url).collect())
+    pub(super) fn followed(&self) -> Result<Vec<FollowedHome>, ReadError> {
+        let homes = self.read(rows)?.into_iter();
+        Ok(homes.map(|home| FollowedHome { url: home.url, is_own: home.is_own }).collect())
     }
 }
 
@@ -174,7 +167,7 @@ fn rows(connection: &Connection) -> rusqlite::Result<Vec<Row>> {
     rows.collect()
 }
 
-pub(super) fn number(connection: &Connection, url: &str) -> rusqlite::Result<Option<i64>> {
+pub(super) fn number(connection: &Connection, url: &str) -> rusqlite::Result<Option<HomeNumber>> {
     connection
         .prepare_cached("SELECT n FROM home WHERE url = ?1")?
         .query_row([url], |row| row.get(0))
@@ -188,4 +181,9 @@ fn is_same_place(a: &HomeUrl, b: &HomeUrl) -> bool {
         (Some(a), Some(b)) => a == b,
         _ => false,
     }
+}
+
+/// Whether a home is a file, and not a directory.
+fn is_file(home: &HomeUrl) -> bool {
+    home.path().is_some_and(Path::is_file)
 }

@@ -8,12 +8,13 @@ use rusqlite::Connection;
 use rusqlite::limits::Limit;
 
 use super::SqliteStore;
-use super::codec::Hash;
 use super::kind::Kind;
 use super::prune::documents_of_session;
 use super::rows::number;
-use crate::home::{CommitError, ReadError};
+use crate::home::ReadError;
 use crate::scratch;
+use crate::state_hash::StateHash;
+use crate::upkeep::{ForgetError, Forgotten};
 
 /// How long readers are waited for until the log can be emptied.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,58 +23,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What is left of the reason of a revision.
 const REASON: &str = "forgotten";
 
-/// What was forgotten.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Forgotten {
-    /// How many documents, deleted ones included.
-    pub n_documents: usize,
-    /// How many earlier states of them.
-    pub n_states: usize,
-    /// How many revisions have lost their reason.
-    pub n_revisions: usize,
-    /// Why the file could not be written anew, so that remains may be left in it: the disk has no room for it, for
-    /// instance. None if it was.
-    pub not_rewritten: Option<String>,
-    /// Whether nothing is left in the log either. Otherwise somebody is reading from it; it is emptied by a later commit,
-    /// or when everybody has closed the store.
-    pub log_emptied: bool,
-    /// Why the text index could not be rid of it. It is made anew by the next search.
-    pub index_left: Option<String>,
-    /// Copies of the store beside it that annals has made, or is making now. They may hold the session, and are left alone.
-    pub copies: Vec<PathBuf>,
-    /// The numbers that the documents had. New documents may get them.
-    pub(crate) documents: Vec<i64>,
-}
-
-/// A session could not be forgotten. Nothing has changed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ForgetError {
-    /// The store has never heard of it.
-    #[error("there is no session {0}, and there was none")]
-    NotFound(SessionId),
-    /// The change could not be made.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-}
-
 impl SqliteStore {
-    /// Removes a session from the store for good: documents, history, figures, reasons. Sync does not bring it back. Its
-    /// child sessions stay.
-    ///
-    /// Afterwards the whole file is written anew: the pages that rows were moved from, when others grew, would keep parts
-    /// of them. So it takes as long as the store is large, and as much room on the disk again.
-    pub fn forget(&self, session: &SessionId) -> Result<Forgotten, ForgetError> {
-        self.forget_all(std::slice::from_ref(session))
-    }
-
-    /// Whether a session was forgotten. To forget it again erases what is left of it, should the first time have been cut short.
-    pub fn is_forgotten(&self, session: &SessionId) -> Result<bool, ReadError> {
+    pub(super) fn has_forgotten(&self, session: &SessionId) -> Result<bool, ReadError> {
         self.read(|connection| is_forgotten(connection, session))
     }
 
-    /// Removes several sessions for good. The file is written anew only once.
-    pub fn forget_all(&self, sessions: &[SessionId]) -> Result<Forgotten, ForgetError> {
+    /// Removes sessions for good. Afterwards the whole file is written anew: the pages that rows were moved from, when others grew, would keep parts
+    /// of them. So it takes as long as the store is large, and as much room on the disk again.
+    pub(super) fn forget_all(&self, sessions: &[SessionId]) -> Result<Forgotten, ForgetError> {
         let failed = |error: rusqlite::Error| ForgetError::Commit(self.commit_error(&error));
         let mut forgotten = Forgotten::default();
         let writing = self.write()?;
@@ -147,7 +104,7 @@ impl SqliteStore {
 }
 
 fn is_forgotten(connection: &Connection, session: &SessionId) -> rusqlite::Result<bool> {
-    let hash = Hash::of(session.as_str().as_bytes());
+    let hash = StateHash::of(session.as_str().as_bytes());
     connection.prepare_cached("SELECT 1 FROM forgotten WHERE hash = ?1")?.exists([hash])
 }
 
@@ -173,7 +130,8 @@ fn remove(connection: &Connection, session: &SessionId, forgotten: &mut Forgotte
         (id, REASON),
     )?;
     super::operations::forget(connection, session, REASON)?;
-    connection.execute("INSERT OR IGNORE INTO forgotten (hash) VALUES (?1)", [Hash::of(id.as_bytes())])?;
+    connection
+        .execute("INSERT OR IGNORE INTO forgotten (hash) VALUES (?1)", [StateHash::of(id.as_bytes())])?;
     Ok(true)
 }
 

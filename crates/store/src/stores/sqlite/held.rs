@@ -11,31 +11,33 @@ use annals_core::{Document, Key, Provenance};
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::{Deserialize, Serialize};
 
-use super::codec::{self, Hash};
+use super::codec;
 use super::facts::Prepared;
 use super::origin;
 use super::revise::{Put, Revising, State, state_at};
 use super::rows::{documents_of, latest};
-use crate::sync::compare::{self, Base, Held, Known, Look, Shown, Sort};
+use crate::follow::{HomeNumber, Look};
+use crate::state_hash::StateHash;
+use crate::sync::compare::{self, Base, Held, Known, Shown, Sort};
 
 /// The number of the store itself among the homes.
-const STORE: i64 = 0;
+const STORE: HomeNumber = HomeNumber(0);
 
 /// What a home has of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
-    home: i64,
+    home: HomeNumber,
     /// The hash of what the home has.
-    bytes: Option<Hash>,
+    bytes: Option<StateHash>,
     /// The hash of the state in the store that says the same.
-    state: Option<Hash>,
+    state: Option<StateHash>,
     /// What a session is filed under.
     project: Option<String>,
     base: Base,
 }
 
 impl Entry {
-    fn absent(home: i64) -> Entry {
+    fn absent(home: HomeNumber) -> Entry {
         Entry { home, bytes: None, state: None, project: None, base: Base::State(None) }
     }
 }
@@ -43,7 +45,7 @@ impl Entry {
 /// What a home had of a document at its last look.
 #[derive(Debug)]
 pub(super) struct InHome {
-    pub(super) bytes: Option<Hash>,
+    pub(super) bytes: Option<StateHash>,
     /// What a session was filed under.
     pub(super) project: Option<String>,
 }
@@ -53,7 +55,7 @@ impl InHome {
         InHome { bytes: known.hash, project: known.project.clone() }
     }
 
-    pub(super) fn is_there(&self, key: &Key, hash: Hash) -> bool {
+    pub(super) fn is_there(&self, key: &Key, hash: StateHash) -> bool {
         let is_filed_so = match key {
             Key::Session(project, _) => self.project.as_deref() == Some(project.as_str()),
             _ => true,
@@ -68,7 +70,7 @@ pub(super) enum Has<'f> {
     /// The home has this. The document itself is there if it may be a step of something that is being written.
     Document(&'f Prepared, Option<&'f Document>),
     /// The home has something with this hash, which says the same as a state in the store.
-    Same { bytes: Hash, state: Hash },
+    Same { bytes: StateHash, state: StateHash },
     /// The home does not have it.
     Nothing,
 }
@@ -125,7 +127,7 @@ impl Standing {
     }
 
     /// The turn of the last look in a home.
-    pub(crate) fn turn(&self, home: i64) -> Option<i64> {
+    pub(crate) fn turn(&self, home: HomeNumber) -> Option<i64> {
         self.looks.iter().find(|look| look.home == home).map(|look| look.turn)
     }
 
@@ -139,7 +141,7 @@ impl Standing {
         self.is_deleted
     }
 
-    fn is_there(&self, home: i64) -> bool {
+    fn is_there(&self, home: HomeNumber) -> bool {
         self.looks.iter().all(|look| look.home != home || look.is_there)
     }
 
@@ -185,7 +187,11 @@ pub(super) fn is_followed(connection: &Connection, document: &State) -> rusqlite
 }
 
 /// What a home had of a document when it was last looked at.
-pub(super) fn in_home(connection: &Connection, document: &State, home: i64) -> rusqlite::Result<InHome> {
+pub(super) fn in_home(
+    connection: &Connection,
+    document: &State,
+    home: HomeNumber,
+) -> rusqlite::Result<InHome> {
     let noted = connection
         .prepare_cached("SELECT bytes, project FROM held WHERE document = ?1 AND home = ?2")?
         .query_row((document.n, home), |row| Ok(InHome { bytes: hash(row, 0)?, project: row.get(1)? }))
@@ -198,10 +204,10 @@ pub(super) fn in_home(connection: &Connection, document: &State, home: i64) -> r
 }
 
 /// The states of a document that homes have, and those that the store itself does not show at the moment.
-pub(super) fn states(connection: &Connection, document: i64) -> rusqlite::Result<Vec<Hash>> {
+pub(super) fn states(connection: &Connection, document: i64) -> rusqlite::Result<Vec<StateHash>> {
     let mut statement =
         connection.prepare_cached("SELECT state FROM held WHERE document = ?1 AND state NOTNULL")?;
-    let states: Vec<Option<Hash>> =
+    let states: Vec<Option<StateHash>> =
         statement.query_map([document], |row| hash(row, 0))?.collect::<rusqlite::Result<_>>()?;
     Ok(states.into_iter().flatten().collect())
 }
@@ -230,13 +236,13 @@ fn entries(connection: &Connection, document: &State) -> rusqlite::Result<Vec<En
 fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
     let base = match row.get_ref(4)?.as_bytes_or_null()? {
         None => Base::State(None),
-        Some(bytes) => Hash::read(bytes).map_or(Base::Gone, |hash| Base::State(Some(hash))),
+        Some(bytes) => StateHash::read(bytes).map_or(Base::Gone, |hash| Base::State(Some(hash))),
     };
     Ok(Entry { home: row.get(0)?, bytes: hash(row, 1)?, state: hash(row, 2)?, project: row.get(3)?, base })
 }
 
-fn hash(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Hash>> {
-    Ok(row.get_ref(column)?.as_bytes_or_null()?.and_then(Hash::read))
+fn hash(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<StateHash>> {
+    Ok(row.get_ref(column)?.as_bytes_or_null()?.and_then(StateHash::read))
 }
 
 fn write(connection: &Connection, document: i64, entry: &Entry) -> rusqlite::Result<()> {
@@ -251,7 +257,7 @@ fn write(connection: &Connection, document: i64, entry: &Entry) -> rusqlite::Res
     written.map(drop)
 }
 
-fn erase(connection: &Connection, document: i64, home: i64) -> rusqlite::Result<()> {
+fn erase(connection: &Connection, document: i64, home: HomeNumber) -> rusqlite::Result<()> {
     connection
         .prepare_cached("DELETE FROM held WHERE document = ?1 AND home = ?2")?
         .execute((document, home))
@@ -290,7 +296,7 @@ impl<'a, 'c> Changing<'a, 'c> {
         }
     }
 
-    fn entry(&self, home: i64) -> Entry {
+    fn entry(&self, home: HomeNumber) -> Entry {
         self.entries.iter().find(|entry| entry.home == home).cloned().unwrap_or(Entry::absent(home))
     }
 
@@ -311,7 +317,7 @@ impl<'a, 'c> Changing<'a, 'c> {
     }
 
     /// The home that gives what is shown, and the project that it files a session under.
-    fn giver(&self, shown: Shown) -> (Option<i64>, Option<String>) {
+    fn giver(&self, shown: Shown) -> (Option<HomeNumber>, Option<String>) {
         match shown {
             Shown::Home(home, _) => (Some(home), self.entry(home).project),
             Shown::Local(_) => (None, self.entry(STORE).project),
@@ -400,7 +406,7 @@ fn filed(key: &Key, project: Option<&str>) -> Key {
 pub(super) fn note(
     revising: &mut Revising<'_>,
     standing: &Standing,
-    home: i64,
+    home: HomeNumber,
     key: &Key,
     has: &Has<'_>,
     used_before: Millis,
@@ -439,7 +445,7 @@ pub(super) fn note(
 
 impl Changing<'_, '_> {
     /// Keeps a state that a home has and that is not shown. False if it is kept already.
-    fn keep(&mut self, home: i64, prepared: &Prepared, used_before: Millis) -> rusqlite::Result<bool> {
+    fn keep(&mut self, home: HomeNumber, prepared: &Prepared, used_before: Millis) -> rusqlite::Result<bool> {
         if let Some(document) = &self.document
             && has_state(self.connection, document, prepared.packed.hash)?
         {
@@ -479,17 +485,17 @@ pub(crate) fn settle(
 /// A change of a document that was made in the store alone, for those who want to make it again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LocalChange {
-    state: Option<Hash>,
+    state: Option<StateHash>,
     #[serde(skip_serializing_if = "Option::is_none")]
     project: Option<String>,
     /// What each home had then.
-    base: BTreeMap<i64, Then>,
+    base: BTreeMap<HomeNumber, Then>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Then {
-    State(Hash),
+    State(StateHash),
     Gone,
 }
 
@@ -597,7 +603,7 @@ pub(super) fn change_back(
 }
 
 /// Whether a state of a document is in the store.
-fn has_state(connection: &Connection, document: &State, wanted: Hash) -> rusqlite::Result<bool> {
+fn has_state(connection: &Connection, document: &State, wanted: StateHash) -> rusqlite::Result<bool> {
     Ok(document.hash == Some(wanted) || state_with(connection, document.n, wanted)?.is_some())
 }
 
@@ -605,9 +611,9 @@ fn has_state(connection: &Connection, document: &State, wanted: Hash) -> rusqlit
 pub(super) fn state_with(
     connection: &Connection,
     n: i64,
-    wanted: Hash,
+    wanted: StateHash,
 ) -> rusqlite::Result<Option<(Document, Provenance)>> {
-    let now: Option<(Option<Hash>, i64)> = connection
+    let now: Option<(Option<StateHash>, i64)> = connection
         .prepare_cached("SELECT hash, provenance FROM document WHERE n = ?1")?
         .query_row([n], |row| Ok((hash(row, 0)?, row.get(1)?)))
         .optional()?;

@@ -6,48 +6,23 @@ use std::io;
 use std::path::Path;
 
 use annals_core::id::{Millis, SessionId};
-use annals_core::{ContentHash, Key};
+use annals_core::{ContentHash, Key, Transaction};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::codec::{self, Hash};
+use super::codec;
 use super::held::{self, LocalChange, Standing};
 use super::kind::Kind;
 use super::revise::{Revising, state_at};
 use super::rows::{number_of, placed};
 use super::{SqliteStore, derived};
 use crate::home::pieces::{FILES, Piece, hash_of};
-use crate::home::{CommitError, ReadError};
+use crate::home::{CommitError, ReadError, Receipt, Write};
 use crate::ops::plan::Plan;
+use crate::ops::record::{Before, NotedChange, NotedPiece, OperationLock, OperationLog, Step};
 use crate::ops::{Operation, OperationQuery, Request, State};
+use crate::state_hash::StateHash;
 use crate::{platform, sqlite};
-
-/// What a commit of an operation changed in one place of a home.
-#[derive(Debug, Clone)]
-pub(crate) struct NotedPiece {
-    pub(crate) place: String,
-    pub(crate) session: Option<SessionId>,
-    pub(crate) before_hash: Option<ContentHash>,
-    pub(crate) after_hash: Option<ContentHash>,
-    pub(crate) before: Before,
-}
-
-/// What was in a place before an operation.
-#[derive(Debug, Clone)]
-pub(crate) enum Before {
-    Nothing,
-    Bytes(Vec<u8>),
-    /// It was pruned since.
-    NotKept,
-}
-
-/// A commit of an operation to one home.
-#[derive(Debug, Clone)]
-pub(crate) struct Step {
-    pub(crate) n: i64,
-    /// The home.
-    pub(crate) place: String,
-}
 
 /// A home is at another place now: what operations changed there is to be put back there.
 pub(super) fn follow_home(
@@ -74,30 +49,23 @@ pub(super) fn follow_home(
         .map(drop)
 }
 
-impl SqliteStore {
-    /// Waits until no other operation runs on this store, in whatever process.
-    pub(crate) fn operation_lock(&self) -> io::Result<File> {
+impl OperationLog for SqliteStore {
+    fn lock_operations(&self) -> io::Result<OperationLock> {
         let file = self.operation_lock_file()?;
         file.lock()?;
-        Ok(file)
+        Ok(OperationLock::new(file))
     }
 
-    /// The same, if nobody has it.
-    pub(crate) fn try_operation_lock(&self) -> io::Result<Option<File>> {
+    fn try_lock_operations(&self) -> io::Result<Option<OperationLock>> {
         let file = self.operation_lock_file()?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
+            Ok(()) => Ok(Some(OperationLock::new(file))),
             Err(std::fs::TryLockError::WouldBlock) => Ok(None),
             Err(std::fs::TryLockError::Error(error)) => Err(error),
         }
     }
 
-    fn operation_lock_file(&self) -> io::Result<File> {
-        platform::open_private_file(&sqlite::beside(self.path(), "-operation-lock"))
-    }
-
-    /// Notes what an operation is about to change in a home. The first note begins the operation.
-    pub(crate) fn note_step(
+    fn note_step(
         &self,
         operation: Option<i64>,
         request: &Request,
@@ -151,8 +119,7 @@ impl SqliteStore {
         Ok(operation)
     }
 
-    /// Records an operation that changed the store alone.
-    pub(crate) fn begin_operation(&self, request: &Request, plan: &Plan) -> Result<i64, CommitError> {
+    fn begin_operation(&self, request: &Request, plan: &Plan) -> Result<i64, CommitError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
         let operation = insert(&writing, self.now(), request, plan, State::Underway).map_err(failed)?;
@@ -160,8 +127,7 @@ impl SqliteStore {
         Ok(operation)
     }
 
-    /// Records that sessions were forgotten: when and by whom, not which.
-    pub fn note_forget(&self, request: &Request) -> Result<i64, CommitError> {
+    fn note_forget(&self, request: &Request) -> Result<i64, CommitError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
         let operation =
@@ -170,8 +136,7 @@ impl SqliteStore {
         Ok(operation)
     }
 
-    /// Ends an operation. `steps` are those that were made; the others are dropped.
-    pub(crate) fn end_operation(
+    fn end_operation(
         &self,
         operation: i64,
         state: State,
@@ -211,8 +176,15 @@ impl SqliteStore {
         self.finish(writing)
     }
 
-    /// Operations, the latest first.
-    pub fn operations(&self, query: &OperationQuery) -> Result<Vec<Operation>, ReadError> {
+    fn commit_as(&self, transaction: Transaction, operation: i64) -> Result<Receipt, CommitError> {
+        self.commit_in(transaction, Some(operation))
+    }
+
+    fn for_operation(&self, operation: i64) -> Box<dyn Write> {
+        Box::new(SqliteStore { operation: Some(operation), ..self.another() })
+    }
+
+    fn operations(&self, query: &OperationQuery) -> Result<Vec<Operation>, ReadError> {
         self.read(|connection| {
             let mut conditions = "state <> 2".to_owned();
             let mut values: Vec<Value> = Vec::new();
@@ -239,8 +211,7 @@ impl SqliteStore {
         })
     }
 
-    /// One operation by its number.
-    pub fn operation(&self, number: i64) -> Result<Option<Operation>, ReadError> {
+    fn operation(&self, number: i64) -> Result<Option<Operation>, ReadError> {
         self.read(|connection| {
             let found = connection
                 .prepare_cached(&format!("SELECT {COLUMNS} FROM operation WHERE n = ?1"))?
@@ -250,8 +221,7 @@ impl SqliteStore {
         })
     }
 
-    /// Operations that are under way, or were cut short.
-    pub(crate) fn unfinished_operations(&self) -> Result<Vec<i64>, ReadError> {
+    fn unfinished_operations(&self) -> Result<Vec<i64>, ReadError> {
         self.read(|connection| {
             let mut statement =
                 connection.prepare_cached("SELECT n FROM operation WHERE state = 0 ORDER BY n DESC")?;
@@ -259,20 +229,18 @@ impl SqliteStore {
         })
     }
 
-    /// The commits of an operation to homes, in the order in which they were made; without those that were not.
-    pub(crate) fn steps(&self, operation: i64, all: bool) -> Result<Vec<Step>, ReadError> {
+    fn steps(&self, operation: i64, all: bool) -> Result<Vec<Step>, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT n, place FROM operation_step WHERE operation = ?1 AND (state = 1 OR ?2) ORDER BY n",
             )?;
             let steps = statement
-                .query_map((operation, all), |row| Ok(Step { n: row.get(0)?, place: row.get(1)? }))?;
+                .query_map((operation, all), |row| Ok(Step { number: row.get(0)?, place: row.get(1)? }))?;
             steps.collect()
         })
     }
 
-    /// What a commit of an operation changed.
-    pub(crate) fn noted_pieces(&self, operation: i64, step: i64) -> Result<Vec<NotedPiece>, ReadError> {
+    fn noted_pieces(&self, operation: i64, step: i64) -> Result<Vec<NotedPiece>, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT place, session, before_hash, after_hash, form, size, before FROM operation_piece \
@@ -282,8 +250,7 @@ impl SqliteStore {
         })
     }
 
-    /// What an operation that was cut short was going to do.
-    pub(crate) fn plan(&self, operation: i64) -> Result<Plan, ReadError> {
+    fn plan(&self, operation: i64) -> Result<Plan, ReadError> {
         let text: Option<String> = self.read(|connection| {
             connection
                 .prepare_cached("SELECT plan FROM operation WHERE n = ?1")?
@@ -292,33 +259,17 @@ impl SqliteStore {
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
     }
 
-    /// What an operation changed in the store alone, document by document, the last first.
-    pub(crate) fn noted_changes(&self, operation: i64) -> Result<Vec<NotedChange>, ReadError> {
+    fn noted_changes(&self, operation: i64) -> Result<Vec<NotedChange>, ReadError> {
         self.read(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT document, before, after FROM operation_change WHERE operation = ?1 ORDER BY document DESC",
-            )?;
-            let mut rows = statement.query([operation])?;
-            let mut changes = Vec::new();
-            while let Some(row) = rows.next()? {
-                let Some(at) = placed(connection, row.get(0)?)? else { continue };
-                let change = |column: usize| -> rusqlite::Result<Option<LocalChange>> {
-                    let text: Option<String> = row.get(column)?;
-                    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
-                };
-                let before = change(1)?;
-                let is_kept = match &before {
-                    Some(before) => before.is_kept(connection, row.get(0)?)?,
-                    None => true,
-                };
-                changes.push(NotedChange { key: at.key, before, after: change(2)?, is_kept });
-            }
-            Ok(changes)
+            let changes = changes_of(connection, operation)?.into_iter().map(|change| {
+                let is_current = local_change(connection, &change.key)? == change.after;
+                Ok(NotedChange { key: change.key, is_kept: change.is_kept, is_current })
+            });
+            changes.collect()
         })
     }
 
-    /// The sessions that the store knows only since an operation, and that no home has any more.
-    pub(crate) fn brought(&self, operation: i64) -> Result<Vec<SessionId>, ReadError> {
+    fn brought(&self, operation: i64) -> Result<Vec<SessionId>, ReadError> {
         let ids: Vec<String> = self.read(|connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT s.session FROM operation_session s JOIN document d ON d.owner = 0 AND d.kind = ?2 AND d.id = s.session \
@@ -332,44 +283,34 @@ impl SqliteStore {
         Ok(ids.iter().filter_map(|id| SessionId::parse(id).ok()).collect())
     }
 
-    /// The change of a document that was made in the store alone, if any.
-    pub(crate) fn local_change(&self, key: &Key) -> Result<Option<LocalChange>, ReadError> {
-        self.read(|connection| match number_of(connection, key)? {
-            Some(n) => match state_at(connection, n)? {
-                Some(document) => LocalChange::of_document(connection, &document),
-                None => Ok(None),
-            },
-            None => Ok(None),
-        })
-    }
-
-    /// Makes changes that were made in the store alone what they were before an operation, as part of another one.
-    pub(crate) fn change_back(
+    fn change_back(
         &self,
         operation: i64,
+        documents: &[Key],
+        by: i64,
         reason: &str,
-        changes: &[NotedChange],
     ) -> Result<(), CommitError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
         let changed = (|| {
             let revising = Revising::new(&writing, self.now(), reason, None)?;
-            let mut revising = revising.of_operation(Some(operation));
+            let mut revising = revising.of_operation(Some(by));
             let mut sessions = BTreeSet::new();
-            for change in changes {
+            let changes = changes_of(&writing, operation)?;
+            for change in changes.iter().filter(|change| documents.contains(&change.key)) {
                 let session = revising.session_of(&change.key)?;
                 let standing = Standing::of(&writing, session)?;
                 held::change_back(&mut revising, &standing, &change.key, change.before.as_ref())?;
                 if let Some(document) = revising.state(&change.key)? {
                     let now = LocalChange::of_document(&writing, &document)?;
-                    note_change(&writing, operation, document.n, change.after.as_ref(), now.as_ref())?;
+                    note_change(&writing, by, document.n, change.after.as_ref(), now.as_ref())?;
                 }
                 sessions.insert(session);
             }
             revising.finish()?;
             // What is shown of other documents may depend on whether the session itself was deleted here.
             for session in sessions.into_iter().filter(|session| *session != 0) {
-                held::settle(&writing, self.now(), session, Some(operation))?;
+                held::settle(&writing, self.now(), session, Some(by))?;
             }
             derived::refresh(&writing)
         })();
@@ -378,16 +319,53 @@ impl SqliteStore {
     }
 }
 
-/// What an operation did to a document in the store alone.
-#[derive(Debug, Clone)]
-pub(crate) struct NotedChange {
-    pub(crate) key: Key,
+impl SqliteStore {
+    fn operation_lock_file(&self) -> io::Result<File> {
+        platform::open_private_file(&sqlite::beside(self.path(), "-operation-lock"))
+    }
+}
+
+/// A change that an operation made in the store alone.
+struct StoreChange {
+    key: Key,
     /// The change that had been made in the store before, if any.
-    pub(crate) before: Option<LocalChange>,
-    /// The same after it.
-    pub(crate) after: Option<LocalChange>,
+    before: Option<LocalChange>,
+    /// The change as the operation left it.
+    after: Option<LocalChange>,
     /// Whether what was there before is still in the store.
-    pub(crate) is_kept: bool,
+    is_kept: bool,
+}
+
+/// The changes that an operation made in the store alone, the last first.
+fn changes_of(connection: &Connection, operation: i64) -> rusqlite::Result<Vec<StoreChange>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT document, before, after FROM operation_change WHERE operation = ?1 ORDER BY document DESC",
+    )?;
+    let mut rows = statement.query([operation])?;
+    let mut changes = Vec::new();
+    while let Some(row) = rows.next()? {
+        let Some(at) = placed(connection, row.get(0)?)? else { continue };
+        let change = |column: usize| -> rusqlite::Result<Option<LocalChange>> {
+            let text: Option<String> = row.get(column)?;
+            Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+        };
+        let before = change(1)?;
+        let is_kept = match &before {
+            Some(before) => before.is_kept(connection, row.get(0)?)?,
+            None => true,
+        };
+        changes.push(StoreChange { key: at.key, before, after: change(2)?, is_kept });
+    }
+    Ok(changes)
+}
+
+/// The change of a document that was made in the store alone, if any.
+fn local_change(connection: &Connection, key: &Key) -> rusqlite::Result<Option<LocalChange>> {
+    let Some(n) = number_of(connection, key)? else { return Ok(None) };
+    match state_at(connection, n)? {
+        Some(document) => LocalChange::of_document(connection, &document),
+        None => Ok(None),
+    }
 }
 
 /// Notes what an operation did to a document in the store alone.
@@ -460,7 +438,7 @@ fn noted_piece(row: &Row<'_>) -> rusqlite::Result<NotedPiece> {
     let before = match (&before_hash, form.zip(size)) {
         (None, _) => Before::Nothing,
         (Some(hash), Some((form, size))) if form >= 0 => {
-            codec::unpack(form, size, data, Hash::from(hash)).map_or(Before::NotKept, Before::Bytes)
+            codec::unpack(form, size, data, StateHash::from(hash)).map_or(Before::NotKept, Before::Bytes)
         }
         _ => Before::NotKept,
     };

@@ -11,49 +11,19 @@ use super::kind::Kind;
 use super::quarantine::note_quarantine;
 use super::revise::Revising;
 use super::rows::{below, number};
-use crate::figures::Figures;
-use crate::home::{Quarantined, ReadError};
-use crate::summary::SessionSummary;
-use crate::sync::compare::{Cursor, Depth, Look, Origin};
-
-/// A home as the store knows it.
-#[derive(Debug, Clone)]
-pub(crate) struct KnownHome {
-    pub(crate) n: i64,
-    pub(crate) stamp: Vec<u8>,
-    /// Whether everything in it was taken over once.
-    pub(crate) is_complete: bool,
-}
-
-/// Where the numbers of a session come from after a look.
-#[derive(Debug)]
-pub(crate) enum Numbers {
-    /// From its documents, which are here.
-    Stored,
-    /// From its home, which has counted them; with those of its messages if the look went that deep.
-    Counted(Box<SessionSummary>, Vec<Figures>),
-}
-
-/// How a look at a session ended.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) cursor: Cursor,
-    pub(crate) place: String,
-    pub(crate) looked: Millis,
-    pub(crate) numbers: Numbers,
-    pub(crate) quarantined: Vec<Quarantined>,
-    /// Whether the look covered everything, so that what it did not find unreadable is readable.
-    pub(crate) is_whole: bool,
-}
+use crate::follow::{
+    Cursor, Depth, ForgottenSessions, HomeNumber, HomeState, KnownHome, Look, LookEnd, Numbers, Origin,
+};
+use crate::home::ReadError;
 
 impl SqliteStore {
-    pub(crate) fn known_home(&self, url: &str) -> Result<Option<KnownHome>, ReadError> {
+    pub(super) fn home_at(&self, url: &str) -> Result<Option<KnownHome>, ReadError> {
         self.read(|connection| {
             connection
                 .prepare_cached("SELECT n, stamp, complete FROM home WHERE url = ?1")?
                 .query_row([url], |row| {
                     Ok(KnownHome {
-                        n: row.get(0)?,
+                        number: row.get(0)?,
                         stamp: row.get::<_, Option<_>>(1)?.unwrap_or_default(),
                         is_complete: row.get(2)?,
                     })
@@ -62,8 +32,20 @@ impl SqliteStore {
         })
     }
 
+    /// Whether a home has been noted in this state.
+    pub(super) fn is_home_state(&self, home: HomeNumber, state: &HomeState<'_>) -> Result<bool, ReadError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached("SELECT stamp, complete FROM home WHERE n = ?1")?;
+            let noted: Option<(Option<Vec<u8>>, bool)> =
+                select.query_row([home], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+            Ok(noted.is_some_and(|(stamp, is_complete)| {
+                stamp.unwrap_or_default() == state.stamp && is_complete >= state.is_complete
+            }))
+        })
+    }
+
     /// Everything known of the sessions of a home.
-    pub(crate) fn origins(&self, home: i64) -> Result<HashMap<SessionId, Origin>, ReadError> {
+    pub(super) fn origins_in(&self, home: HomeNumber) -> Result<HashMap<SessionId, Origin>, ReadError> {
         self.read(|connection| {
             // The index has the ids; the rows of the sessions are all over the file.
             let ids: HashMap<i64, String> = below(connection, 0, Kind::Session)?.into_iter().collect();
@@ -89,11 +71,10 @@ impl SqliteStore {
                     has_unreadable: unreadable.contains(id.as_str()),
                 };
                 let origin = Origin {
-                    session,
                     cursor,
                     looked: row.get(3)?,
                     turn: row.get(8)?,
-                    events: row.get(6)?,
+                    log_position: row.get(6)?,
                     is_gone: row.get(7)?,
                 };
                 origins.insert(id, origin);
@@ -103,7 +84,7 @@ impl SqliteStore {
     }
 
     /// Whether an answer or a call of a session has not ended, as far as the store knows.
-    pub(crate) fn is_open(&self, session: i64) -> Result<bool, ReadError> {
+    pub(super) fn is_open(&self, session: i64) -> Result<bool, ReadError> {
         self.read(|connection| {
             let answers = "SELECT 1 FROM message WHERE session = ?1 AND role = 2 AND state = 3";
             // Calls of a message that was deleted may have been left behind. Nobody will end them.
@@ -115,27 +96,27 @@ impl SqliteStore {
     }
 
     /// The sessions that were forgotten.
-    pub(crate) fn forgotten(&self) -> Result<HashSet<Vec<u8>>, ReadError> {
+    pub(super) fn forgotten_sessions(&self) -> Result<ForgottenSessions, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare_cached("SELECT hash FROM forgotten")?;
             let hashes = statement.query_map([], |row| row.get(0))?;
-            hashes.collect()
+            hashes.collect::<rusqlite::Result<_>>().map(ForgottenSessions)
         })
     }
 
     /// The numbers of all sessions that the store has a place for, by their ids.
-    pub(crate) fn session_numbers(&self) -> Result<HashMap<String, i64>, ReadError> {
+    pub(super) fn session_numbers(&self) -> Result<HashMap<String, i64>, ReadError> {
         let sessions = self.read(|connection| below(connection, 0, Kind::Session))?;
         Ok(sessions.into_iter().map(|(n, id)| (id, n)).collect())
     }
 
     /// The number of a session, if the store has a place for it.
-    pub(crate) fn session_number(&self, session: &SessionId) -> Result<Option<i64>, ReadError> {
-        self.read(|connection| number(connection, 0, Kind::Session, session.as_str()))
+    pub(super) fn session_number(&self, session: &SessionId) -> Result<Option<i64>, ReadError> {
+        self.read(|connection| number_of_session(connection, session))
     }
 
     /// Whether the store has, or had, any message of a session.
-    pub(crate) fn has_messages(&self, session: i64) -> Result<bool, ReadError> {
+    pub(super) fn has_messages(&self, session: i64) -> Result<bool, ReadError> {
         self.read(|connection| {
             connection
                 .prepare_cached("SELECT 1 FROM document WHERE owner = ?1 AND kind = ?2 LIMIT 1")?
@@ -144,7 +125,7 @@ impl SqliteStore {
     }
 
     /// Sessions, by their numbers, that several homes have or had.
-    pub(crate) fn shared_sessions(&self) -> Result<HashSet<i64>, ReadError> {
+    pub(super) fn shared_sessions(&self) -> Result<HashSet<i64>, ReadError> {
         self.read(|connection| {
             let mut statement = connection
                 .prepare_cached("SELECT session FROM origin GROUP BY session HAVING count(*) > 1")?;
@@ -153,13 +134,21 @@ impl SqliteStore {
     }
 
     /// The last look at a session in each home.
-    pub(crate) fn looks(&self, session: i64) -> Result<Vec<Look>, ReadError> {
+    pub(super) fn looks(&self, session: i64) -> Result<Vec<Look>, ReadError> {
         self.read(|connection| looks(connection, session))
     }
 }
 
+/// The number of a session, if the store has a place for it.
+pub(super) fn number_of_session(
+    connection: &Connection,
+    session: &SessionId,
+) -> rusqlite::Result<Option<i64>> {
+    number(connection, 0, Kind::Session, session.as_str())
+}
+
 /// The last look at a session in each home.
-pub(crate) fn looks(connection: &Connection, session: i64) -> rusqlite::Result<Vec<Look>> {
+pub(super) fn looks(connection: &Connection, session: i64) -> rusqlite::Result<Vec<Look>> {
     let mut statement = connection.prepare_cached(
         "SELECT o.home, o.updated, h.rank, h.own, o.turn, o.gone IS NULL, o.stage \
          FROM origin o JOIN home h ON h.n = o.home WHERE o.session = ?1 ORDER BY o.home",
@@ -179,9 +168,9 @@ pub(crate) fn looks(connection: &Connection, session: i64) -> rusqlite::Result<V
 }
 
 /// Notes evidence of the state of a whole home, and when that was.
-pub(crate) fn note_home(
+pub(super) fn note_home(
     connection: &Connection,
-    home: i64,
+    home: HomeNumber,
     stamp: &[u8],
     is_complete: bool,
     now: Millis,
@@ -193,7 +182,7 @@ pub(crate) fn note_home(
 }
 
 /// The number of the next look.
-pub(crate) fn next_turn(connection: &Connection) -> rusqlite::Result<i64> {
+pub(super) fn next_turn(connection: &Connection) -> rusqlite::Result<i64> {
     connection
         .prepare_cached(
             "INSERT INTO meta (name, value) VALUES ('turn', 1) ON CONFLICT DO UPDATE SET value = value + 1 RETURNING value",
@@ -203,7 +192,7 @@ pub(crate) fn next_turn(connection: &Connection) -> rusqlite::Result<i64> {
 
 /// Notes that the document of a session was looked at just now, and nothing else of it. What the session looked like from outside before that is
 /// no evidence any more: it may look so again.
-pub(crate) fn note_document(connection: &Connection, session: i64, home: i64) -> rusqlite::Result<()> {
+pub(super) fn note_document(connection: &Connection, session: i64, home: HomeNumber) -> rusqlite::Result<()> {
     connection
         .prepare_cached("UPDATE origin SET turn = ?3, stamp = NULL WHERE session = ?1 AND home = ?2")?
         .execute((session, home, next_turn(connection)?))
@@ -211,12 +200,12 @@ pub(crate) fn note_document(connection: &Connection, session: i64, home: i64) ->
 }
 
 /// Moves the cursor of a session: what was found is in the same transaction.
-pub(crate) fn note_look(
+pub(super) fn note_look(
     connection: &Connection,
     session: i64,
     id: &SessionId,
-    home: i64,
-    ended: &Ended,
+    home: HomeNumber,
+    ended: &LookEnd,
     turn: i64,
 ) -> rusqlite::Result<()> {
     connection
@@ -245,11 +234,11 @@ pub(crate) fn note_look(
 }
 
 /// Notes that a session is not where it was. What was taken from it stays.
-pub(crate) fn note_gone(
+pub(super) fn note_gone(
     connection: &Connection,
     revising: &mut Revising<'_>,
     session: i64,
-    home: i64,
+    home: HomeNumber,
     now: Millis,
 ) -> rusqlite::Result<()> {
     revising.note(session)?;
@@ -267,10 +256,10 @@ pub(crate) fn note_gone(
 }
 
 /// Notes how far OpenCode's log of a session was read.
-pub(crate) fn note_events(
+pub(super) fn note_events(
     connection: &Connection,
     session: i64,
-    home: i64,
+    home: HomeNumber,
     reached: Option<i64>,
 ) -> rusqlite::Result<()> {
     connection
@@ -280,7 +269,7 @@ pub(crate) fn note_events(
 }
 
 /// Notes the numbers of a session of which the messages are not here yet, or that from now on they are.
-pub(crate) fn note_numbers(connection: &Connection, session: i64, numbers: &Numbers) -> rusqlite::Result<()> {
+pub(super) fn note_numbers(connection: &Connection, session: i64, numbers: &Numbers) -> rusqlite::Result<()> {
     match numbers {
         Numbers::Counted(summary, figures) => {
             derived::store(connection, session, Some(&summary.title), summary, true)?;
@@ -299,6 +288,6 @@ pub(crate) fn note_numbers(connection: &Connection, session: i64, numbers: &Numb
 }
 
 /// Adds up the numbers of what was changed.
-pub(crate) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
+pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
     derived::refresh(connection)
 }

@@ -7,55 +7,20 @@ use annals_core::id::{Millis, SessionId};
 use rusqlite::Connection;
 
 use super::SqliteStore;
-use super::codec::{self, Hash};
+use super::codec;
 use super::held;
 use super::kind::Kind;
 use super::operations;
 use super::rows::number;
 use crate::home::CommitError;
+use crate::state_hash::StateHash;
+use crate::upkeep::{Pruned, PrunedSession};
 
 /// So many free pages are given back in one transaction.
 const PAGES: usize = 1000;
 
-/// What was pruned, or would be.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// By session, the largest first.
-    pub sessions: Vec<PrunedSession>,
-    /// What was there before old operations: how many files and rows. Without it, those operations cannot be undone.
-    pub operation_states: usize,
-    /// How many bytes that took.
-    pub operation_bytes: u64,
-}
-
-/// What was pruned of a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PrunedSession {
-    /// Which session; none for project records.
-    pub session: Option<SessionId>,
-    /// How many states.
-    pub states: usize,
-    /// How many bytes they took.
-    pub bytes: u64,
-}
-
-impl Pruned {
-    /// How many states of all sessions.
-    pub fn states(&self) -> usize {
-        self.sessions.iter().map(|session| session.states).sum()
-    }
-
-    /// How many bytes they took.
-    pub fn bytes(&self) -> u64 {
-        self.sessions.iter().map(|session| session.bytes).sum()
-    }
-}
-
 impl SqliteStore {
-    /// Gives up the texts of states that ended before a time: of the sessions named, or else of all documents that sync
-    /// brought. What is there now stays; the last text of something that was deleted is one of the past. With `dry_run`
-    /// only tells what would be.
-    pub fn prune(
+    pub(super) fn prune_states(
         &self,
         older_than: Millis,
         sessions: Option<&[SessionId]>,
@@ -203,7 +168,7 @@ fn prune_one(
         .query_map((n, codec::PRUNED), |row| {
             let since = row.get(0)?;
             let project: Option<String> = row.get(6)?;
-            let hash = row.get_ref(5)?.as_bytes_or_null()?.and_then(Hash::read);
+            let hash = row.get_ref(5)?.as_bytes_or_null()?.and_then(StateHash::read);
             let hash = hash.map(|hash| hash.bound(n, since, project.as_deref()));
             Ok(State {
                 since,

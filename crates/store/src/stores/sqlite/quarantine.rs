@@ -6,13 +6,14 @@ use annals_core::id::{Millis, SessionId};
 use rusqlite::Connection;
 
 use super::SqliteStore;
+use crate::follow::HomeNumber;
 use crate::home::{Quarantined, ReadError};
 
 impl SqliteStore {
     /// Whether this is noted of a home as unreadable, and nothing else that is of no session in the store.
-    pub(crate) fn is_home_quarantine(
+    pub(super) fn is_home_quarantine(
         &self,
-        home: i64,
+        home: HomeNumber,
         quarantined: &[Quarantined],
     ) -> Result<bool, ReadError> {
         let noted: Vec<(String, String, bool)> = self.read(|connection| {
@@ -34,9 +35,9 @@ pub(super) const OF_NO_SESSION: &str = "(quarantine.session IS NULL OR NOT EXIST
     (SELECT 1 FROM document d WHERE d.owner = 0 AND d.kind = 2 AND d.id = quarantine.session AND d.hash NOT NULL))";
 
 /// Notes what could not be read of a home and is of no session in the store. What was noted before is read by now, or gone.
-pub(crate) fn note_home_quarantine(
+pub(super) fn note_home_quarantine(
     connection: &Connection,
-    home: i64,
+    home: HomeNumber,
     quarantined: &[Quarantined],
     now: Millis,
 ) -> rusqlite::Result<()> {
@@ -48,7 +49,7 @@ pub(crate) fn note_home_quarantine(
 
 pub(super) fn note_quarantine(
     connection: &Connection,
-    home: i64,
+    home: HomeNumber,
     quarantined: &[Quarantined],
     now: Millis,
 ) -> rusqlite::Result<()> {

@@ -8,7 +8,7 @@ use annals_core::{Document, Key, Position, Provenance, Stored, stream};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::SqliteStore;
-use super::codec::{self, Damage, Hash};
+use super::codec::{self, Damage};
 use super::derived::{self, figures_of_session, n_parts};
 use super::kind::Kind;
 use super::quarantine::OF_NO_SESSION;
@@ -23,6 +23,7 @@ use crate::home::{
 };
 use crate::home_url::HomeUrl;
 use crate::query::SessionQuery;
+use crate::state_hash::StateHash;
 use crate::summary::SessionSummary;
 
 /// So many messages are read in one transaction,
@@ -44,7 +45,7 @@ pub(super) struct View<'s> {
 struct StateRow {
     project: Option<String>,
     provenance: Provenance,
-    hash: Option<Hash>,
+    hash: Option<StateHash>,
     /// The text, compared with the hash.
     text: Result<Vec<u8>, Damage>,
     /// The moment of the view, if this was in progress then: a later revision went on with it.
@@ -58,7 +59,7 @@ impl StateRow {
     /// Reads a row. `bound` says what an earlier state's hash is combined with.
     fn read(row: &Row<'_>, first: usize, bound: Bound) -> rusqlite::Result<StateRow> {
         let project: Option<String> = row.get(first)?;
-        let hash = row.get_ref(first + 1)?.as_bytes_or_null()?.and_then(Hash::read);
+        let hash = row.get_ref(first + 1)?.as_bytes_or_null()?.and_then(StateHash::read);
         let hash = match bound {
             Some((document, since)) => hash.map(|hash| hash.bound(document, since, project.as_deref())),
             None => hash,
@@ -768,7 +769,7 @@ fn noted_damage(connection: &Connection) -> rusqlite::Result<Vec<(String, Quaran
 impl SqliteStore {
     /// What of the homes could not be read when they were last looked at because they are damaged: the path of each home, and
     /// the places in it.
-    pub fn noted_damage(&self) -> Result<Vec<(String, Quarantined)>, ReadError> {
+    pub(super) fn damage_of_homes(&self) -> Result<Vec<(String, Quarantined)>, ReadError> {
         self.read(noted_damage)
     }
 }

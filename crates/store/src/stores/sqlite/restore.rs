@@ -7,27 +7,15 @@ use std::time::Duration;
 use annals_core::id::Millis;
 use rusqlite::Connection;
 
-use super::backup::{BackupError, Draft, identify};
+use super::backup::{Draft, identify};
 use super::file::{empty_log, lock_file};
 use crate::platform;
 use crate::scratch::parent_of;
 use crate::sqlite::{self, Connections, Ours, Tolerance};
+use crate::upkeep::{BackupError, RestoredBackup};
 
 /// How long readers are waited for before the log is kept as it is.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What was restored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RestoredBackup {
-    /// How long the store's file is.
-    pub bytes: u64,
-    /// How many documents there are, without deleted ones.
-    pub documents: usize,
-    /// How many revisions there are.
-    pub revisions: usize,
-    /// Where the store is that was there before, if there was one.
-    pub kept: Option<PathBuf>,
-}
 
 /// Puts a copy of a backup in a store's place. All of the copy is checked before anything is changed. Processes that have
 /// the store open go on with what was restored. What was there is kept beside it, under a name that has the time `now`.

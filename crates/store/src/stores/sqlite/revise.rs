@@ -7,10 +7,12 @@ use annals_core::{Document, Key, Position, stream};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::clock;
-use super::codec::{self, Hash};
+use super::codec;
 use super::facts::{Facts, Prepared};
 use super::kind::Kind;
 use super::rows::{is_held, latest, number};
+use crate::follow::HomeNumber;
+use crate::state_hash::StateHash;
 use crate::summary::SessionState;
 
 /// A revision that is being made.
@@ -21,7 +23,7 @@ pub(crate) struct Revising<'c> {
     /// What the clock says, if that is before the last revision.
     behind: Option<Millis>,
     reason: String,
-    home: Option<i64>,
+    home: Option<HomeNumber>,
     /// The operation it is part of.
     operation: Option<i64>,
     /// Whether it is about an earlier time.
@@ -63,8 +65,8 @@ pub(crate) struct State {
     pub(super) position: Position,
     pub(super) project: Option<String>,
     pub(crate) since: i64,
-    pub(crate) home: Option<i64>,
-    pub(crate) hash: Option<Hash>,
+    pub(crate) home: Option<HomeNumber>,
+    pub(crate) hash: Option<StateHash>,
     /// Whether the document exists.
     pub(crate) is_present: bool,
 }
@@ -89,7 +91,7 @@ impl<'c> Revising<'c> {
         connection: &'c Connection,
         now: Millis,
         reason: &str,
-        home: Option<i64>,
+        home: Option<HomeNumber>,
     ) -> rusqlite::Result<Revising<'c>> {
         // Times grow with numbers, whatever the clock does.
         let last: Option<Millis> = connection
@@ -118,7 +120,7 @@ impl<'c> Revising<'c> {
         connection: &'c Connection,
         time: Millis,
         reason: &str,
-        home: i64,
+        home: HomeNumber,
     ) -> Revising<'c> {
         Revising {
             connection,
@@ -152,12 +154,12 @@ impl<'c> Revising<'c> {
     }
 
     /// Says which home gives what is put and deleted from now on; none if it is changed in the store.
-    pub(super) fn give(&mut self, home: Option<i64>) {
+    pub(super) fn give(&mut self, home: Option<HomeNumber>) {
         self.home = home;
     }
 
     /// Notes that a home gives what is shown of a document.
-    pub(super) fn hand_over(&self, document: &State, home: i64) -> rusqlite::Result<()> {
+    pub(super) fn hand_over(&self, document: &State, home: HomeNumber) -> rusqlite::Result<()> {
         self.connection
             .prepare_cached("UPDATE document SET home = ?2 WHERE n = ?1")?
             .execute((document.n, home))
@@ -410,7 +412,7 @@ impl<'c> Revising<'c> {
     }
 
     /// Ends what is known of a document of the past only: now it is not there, as a home says.
-    pub(crate) fn end_past(&mut self, key: &Key, home: Option<i64>) -> rusqlite::Result<()> {
+    pub(crate) fn end_past(&mut self, key: &Key, home: Option<HomeNumber>) -> rusqlite::Result<()> {
         let Some(known) = self.state(key)?.filter(|known| known.since == 0) else { return Ok(()) };
         let number = self.number()?;
         self.connection
@@ -729,7 +731,7 @@ pub(super) fn state_at(connection: &Connection, n: i64) -> rusqlite::Result<Opti
 }
 
 fn read_state(row: &Row<'_>) -> rusqlite::Result<State> {
-    let hash = row.get_ref(5)?.as_bytes_or_null()?.and_then(Hash::read);
+    let hash = row.get_ref(5)?.as_bytes_or_null()?.and_then(StateHash::read);
     Ok(State {
         n: row.get(0)?,
         position: Position::new(row.get(1)?),

@@ -4,8 +4,9 @@ use annals_core::{Document, Key, Position};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::codec::{self, Hash};
+use super::codec;
 use super::kind::Kind;
+use crate::state_hash::StateHash;
 
 /// The number of a document, if the store has a place for it.
 pub(super) fn number(
@@ -152,6 +153,6 @@ pub(super) const LEADER_FIRST: &str =
     "o.gone IS NOT NULL, o.updated DESC, h.rank DESC, h.own DESC, o.turn DESC, h.n DESC";
 
 /// Whether a home is noted to have a state of a document, so that its text must not be dropped.
-pub(super) fn is_held(connection: &Connection, n: i64, state: Option<Hash>) -> rusqlite::Result<bool> {
+pub(super) fn is_held(connection: &Connection, n: i64, state: Option<StateHash>) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT 1 FROM held WHERE document = ?1 AND state = ?2")?.exists((n, state))
 }

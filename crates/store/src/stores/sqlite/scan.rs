@@ -5,9 +5,10 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
 use super::SqliteStore;
-use super::codec::{self, Damage, Hash};
+use super::codec::{self, Damage};
 use super::kind::Kind;
 use crate::sqlite::salvage::{Scan, Unreadable};
+use crate::state_hash::StateHash;
 
 /// A table of states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub(super) fn examine(row: &Row<'_>, first: usize, bound: Bound) -> rusqlite::Re
         (ValueRef::Blob(hash), ValueRef::Integer(form), ValueRef::Integer(size), _) => (hash, form, size),
         _ => return flawed("its columns are not what they should be"),
     };
-    let Some(hash) = Hash::read(hash) else { return flawed("its hash is none") };
+    let Some(hash) = StateHash::read(hash) else { return flawed("its hash is none") };
     let project = row.get_ref(first + 4)?.as_str_or_null().ok().flatten();
     let hash = bound.map_or(hash, |(document, since)| hash.bound(document, since, project));
     let bytes = match data {

@@ -27,10 +27,12 @@ use super::SqliteStore;
 use super::finding::ToIndex;
 use super::kind::Kind;
 use super::past::latest_of;
+use crate::follow::{self, Indexable};
 use crate::home::ReadError;
 use crate::parallel;
 use crate::platform::{self, Stamp};
 use crate::search::{Indexed, SearchError};
+use crate::store::Store;
 use entry::{Entry, NUMBER, TOKENIZER, entry, schema};
 use files::{IndexFiles, META, VERIFIED};
 use numbered::Numbered;
@@ -209,7 +211,10 @@ impl SqliteStore {
     /// Brings the text index up to date. `progress` is told how many documents of how many are done.
     ///
     /// While another process does the same, this one waits.
-    pub fn update_index(&self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError> {
+    pub(super) fn update_text_index(
+        &self,
+        progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<Indexed, SearchError> {
         let head = self.head()?;
         if let Ok(existing) = TextIndex::existing(&self.index_path())
             && let Some(reached) = existing.reached()
@@ -218,20 +223,22 @@ impl SqliteStore {
         {
             return Ok(Indexed { documents: 0, revision: reached.revision });
         }
-        self.begin_indexing()?.finish(progress)
+        self.begin_text_indexing().finish_all(progress)
     }
 
-    /// Begins to add to the text index. While another process does, this one waits. What goes wrong with the index shows when
-    /// it is finished: whoever commits meanwhile is not stopped by it.
-    pub(crate) fn begin_indexing(&self) -> Result<Indexing<'_>, SearchError> {
+    /// Begins to add to the text index. While another process does, this one waits.
+    pub(super) fn begin_text_indexing(&self) -> Indexing<'_> {
         match self.lock_index() {
-            Ok(queue) => Ok(Indexing { store: self, adding: Adding::open(self), queue: Some(queue) }),
-            Err(error) => Ok(Indexing { store: self, adding: Err(error), queue: None }),
+            Ok(queue) => Indexing { store: self, adding: Adding::open(self), queue: Some(queue) },
+            Err(error) => Indexing { store: self, adding: Err(error), queue: None },
         }
     }
 
     /// Throws the text index away and makes it anew.
-    pub fn reindex_text(&self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError> {
+    pub(super) fn rebuild_text_index(
+        &self,
+        progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<Indexed, SearchError> {
         let _queue = self.lock_index()?;
         Adding::anew(self)?.finish(self, progress)
     }
@@ -349,7 +356,7 @@ fn open_to_search(path: &Path, stamp: Stamp) -> Result<OpenIndex, String> {
 }
 
 /// The text index while something is added to it.
-pub(crate) struct Indexing<'s> {
+pub(super) struct Indexing<'s> {
     store: &'s SqliteStore,
     /// What was added so far, or what went wrong.
     adding: Result<Adding, SearchError>,
@@ -374,20 +381,25 @@ struct Adding {
     identity: String,
 }
 
-impl Indexing<'_> {
-    /// Adds what was just committed. These must be all documents of the revision that an index knows.
-    pub(crate) fn add(&mut self, revision: i64, documents: Vec<ToIndex>) -> Result<(), SearchError> {
+impl follow::Indexing for Indexing<'_> {
+    /// The documents must be all of the revision that an index knows.
+    fn add(&mut self, committed: Indexable) {
+        let Some((revision, documents)) = committed.content::<(i64, Vec<ToIndex>)>() else { return };
         if let Ok(adding) = &mut self.adding
             && let Err(error) = adding.add(revision, documents)
         {
             self.adding = Err(error);
         }
-        Ok(())
     }
 
-    /// Adds whatever else was committed since the index was last written, and makes it all durable. If that fails, the index is
-    /// thrown away and built again, once.
-    pub(crate) fn finish(self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError> {
+    fn finish(self: Box<Self>, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<usize, SearchError> {
+        self.finish_all(progress).map(|indexed| indexed.documents)
+    }
+}
+
+impl Indexing<'_> {
+    /// Finishes. If that fails, the index is thrown away and built again, once.
+    fn finish_all(self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError> {
         let Indexing { store, adding, queue } = self;
         let done = adding.and_then(|adding| adding.finish(store, progress));
         match done {

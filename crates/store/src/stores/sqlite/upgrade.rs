@@ -5,12 +5,13 @@ use annals_core::id::{ERA_MILLIS, Millis};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::OpenStoreError;
-use super::backup::{BackupError, Draft};
+use super::backup::Draft;
 use super::derived::rederive_states;
 use super::file::{BeginError, StoreFile};
 use super::kind::Kind;
 use super::restore::unused;
 use super::rows::LEADER_FIRST;
+use crate::upkeep::BackupError;
 
 /// Brings a store up to date. `upgrades` lead from each version to the next, beginning with version 1. A step after which
 /// earlier versions of annals would read the store wrongly also raises `reader` in `meta`.
@@ -130,6 +131,9 @@ mod tests {
 
     use annals_core::id::ProjectId;
     use annals_core::{Document, Key, Transaction};
+
+    use crate::store::Store;
+    use crate::upkeep::Upkeep;
 
     use super::super::{OpenStoreError, SCHEMA, SqliteStore, UPGRADES};
     use crate::events::{EventChange, Events, Start};

@@ -27,6 +27,7 @@ use super::column::{self, Column};
 use super::read::{damaged, text_of};
 use crate::home::{Quarantined, Read, ReadError, Reason};
 use crate::sqlite::is_damage;
+use crate::sync::source::{ChangeLog, LogRead, RecordedChange};
 
 /// So many events are read in one transaction,
 const PAGE: usize = 64;
@@ -40,35 +41,12 @@ const DAY: Millis = 24 * 60 * 60 * 1000;
 /// When OpenCode got its log (2026-03-23). Whatever is in one happened later.
 const FIRST_LOGS: Millis = 1_774_309_702_000;
 
-/// One change that OpenCode recorded.
-#[derive(Debug, Clone)]
-pub struct Recorded {
-    /// Its position in the log of its session.
-    pub seq: i64,
-    /// When it was made, as far as the event tells.
-    pub time: Millis,
-    /// Which document.
-    pub key: Key,
-    /// What it became, in the form in which the database gives it now. None if it was removed: with a message its parts
-    /// are gone as well, with a session all of it.
-    pub document: Option<Document>,
-}
+impl ChangeLog for OpencodeDatabase {
+    fn writer(&self) -> &'static str {
+        "OpenCode"
+    }
 
-/// How far a log was read, and what of it could not be told as changes.
-#[derive(Debug, Default)]
-pub struct LogRead {
-    /// The position of the last event that was looked at, whatever came of it. None if there was none.
-    pub last: Option<i64>,
-    /// Events of kinds that are no changes by themselves, or are not known.
-    pub n_skipped: usize,
-    /// Events that could not be used.
-    pub quarantined: Vec<Quarantined>,
-}
-
-impl OpencodeDatabase {
-    /// The sessions that have a log, with the last position of each, in no particular order. A position that is no number
-    /// comes as the greatest there is: no log seems to have been read to its end because of it.
-    pub fn event_positions(&self) -> Result<Vec<(SessionId, i64)>, ReadError> {
+    fn positions(&self) -> Result<Vec<(SessionId, i64)>, ReadError> {
         if !self.has_events() {
             return Ok(Vec::new());
         }
@@ -84,13 +62,12 @@ impl OpencodeDatabase {
         found.map_err(|error| self.read_error(&error))
     }
 
-    /// Visits the recorded changes of a session that come after a position, in order, a page of them per transaction.
-    /// `visit` may stop early. Nothing is visited where there is no log.
-    pub fn events(
+    /// Reads a page of events per transaction. Nothing is visited where there is no table of events.
+    fn changes(
         &self,
         session: &SessionId,
         after: Option<i64>,
-        visit: &mut dyn FnMut(Recorded) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(RecordedChange) -> ControlFlow<()>,
     ) -> Result<LogRead, ReadError> {
         let mut read = LogRead::default();
         if !self.has_events() {
@@ -130,6 +107,12 @@ impl OpencodeDatabase {
         }
     }
 
+    fn is_same(&self, key: &Key, a: &Document, b: &Document) -> bool {
+        arrange::is_same(key, a, b)
+    }
+}
+
+impl OpencodeDatabase {
     fn has_events(&self) -> bool {
         ["id", "aggregate_id", "seq", "type", "data"]
             .iter()
@@ -256,7 +239,7 @@ impl<'a> Log<'a> {
     }
 
     /// The change that an event tells.
-    fn change(&mut self, kind: Kind, row: Row) -> Result<Recorded, Reason> {
+    fn change(&mut self, kind: Kind, row: Row) -> Result<RecordedChange, Reason> {
         let Value::Integer(seq) = row.seq else {
             return Err(Reason::Column("its position is no whole number".to_owned()));
         };
@@ -304,7 +287,7 @@ impl<'a> Log<'a> {
         };
         let time = self.time(&row.id, said, not_before.or(self.last));
         self.last = Some(time);
-        Ok(Recorded { seq, time, key, document })
+        Ok(RecordedChange { seq, time, key, document })
     }
 
     /// The session that an event gives, or what becomes of the one before where the event gives only what has changed.
@@ -340,7 +323,7 @@ impl<'a> Log<'a> {
     fn state_before(&mut self, seq: i64) -> Result<Option<Document>, Reason> {
         let mut state = self.state.clone();
         if state.is_none() && self.after.take().is_some() {
-            let read = self.home.events(self.session, None, &mut |recorded| {
+            let read = self.home.changes(self.session, None, &mut |recorded| {
                 if recorded.seq >= seq {
                     return ControlFlow::Break(());
                 }

@@ -19,7 +19,7 @@ use crate::home::{Read, ReadError};
 use crate::platform::Stamp;
 use crate::query::SessionQuery;
 use crate::sqlite::{self, is_damage};
-use crate::sync::source::{Sighting, Source, Survey};
+use crate::sync::source::{ChangeLog, HomeStamp, Sighting, Source, Survey};
 
 impl Source for OpencodeDatabase {
     fn survey(&self) -> Result<Survey, ReadError> {
@@ -61,7 +61,15 @@ impl Source for OpencodeDatabase {
         1
     }
 
-    fn as_database(&self) -> Option<&OpencodeDatabase> {
+    /// The times of the file and its log.
+    fn stamp(&self) -> Option<HomeStamp> {
+        let file = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        let stamps = [Stamp::at(&file), Stamp::at(&sqlite::log_of(&file))];
+        let written = stamps.iter().map(Stamp::written).max().unwrap_or(0);
+        Some(HomeStamp { bytes: stamps.map(Stamp::to_bytes).concat(), written })
+    }
+
+    fn change_log(&self) -> Option<&dyn ChangeLog> {
         Some(self)
     }
 }
@@ -184,14 +192,5 @@ impl OpencodeDatabase {
             is_single: true,
         });
         Ok(Survey { projects: Vec::new(), sessions: sessions.collect(), quarantined: found.quarantined })
-    }
-
-    /// Evidence of the state of the whole file: as long as it stays the same, nobody has written to it. With it, when
-    /// somebody last did, in milliseconds.
-    pub(crate) fn stamp(&self) -> (Vec<u8>, i64) {
-        let file = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        let stamps = [Stamp::at(&file), Stamp::at(&sqlite::log_of(&file))];
-        let written = stamps.iter().map(Stamp::written).max().unwrap_or(0);
-        (stamps.map(Stamp::to_bytes).concat(), written)
     }
 }
