@@ -488,6 +488,27 @@ fn an_operation_is_undone_where_its_homes_are_now() {
     }
 }
 
+/// A home from which everything was deleted has nothing to be known by when it moves. What was deleted comes back all the same.
+#[test]
+fn a_deletion_is_undone_in_an_emptied_home_that_has_moved() {
+    for kind in KINDS {
+        let user = user(kind);
+        let mut before = bytes(&user);
+        let is_there = |session: &Value| session["gone"].is_null();
+        while let Some(session) = listed(&user, &["--roots"]).into_iter().find(is_there) {
+            before = bytes(&user);
+            let _ = user.annals(&["rm", "--yes", session["id"].as_str().unwrap()]).run().ok();
+        }
+        let elsewhere = user.root().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        std::fs::rename(user.opencode(), elsewhere.join("opencode")).unwrap();
+        let undo = user.annals(&["undo"]).env("XDG_DATA_HOME", &elsewhere).env("ANNALS_STORE", user.store());
+        let undone = undo.run().ok();
+        assert!(undone.stderr.contains("elsewhere/opencode"), "{kind:?}: {undone}");
+        assert!(bytes_of(&elsewhere.join("opencode")) == before, "{kind:?}");
+    }
+}
+
 /// A home under two names is one home: what is deleted there is gone, whichever name is used.
 #[test]
 fn a_link_to_a_home_is_that_home() {

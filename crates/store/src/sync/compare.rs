@@ -162,10 +162,12 @@ pub(crate) struct Resemblance {
 impl Resemblance {
     /// Whether the home at the new path is the known one: it was moved there, or it is reached through a link.
     pub(crate) fn is_same_home(self) -> bool {
+        let is_alike = 2 * self.n_shared >= self.n_here.min(self.n_known) && self.n_shared > 0;
+        // A home from which everything was deleted has nothing to be known by, and undoing the deletion must find it.
+        let are_empty = self.n_here == 0 && self.n_known == 0;
         let has_moved = (!self.is_still_there || self.is_store_elsewhere)
             && self.is_of_same_owner
-            && self.n_shared > 0
-            && 2 * self.n_shared >= self.n_here.min(self.n_known);
+            && (is_alike || are_empty);
         self.is_same_place || has_moved
     }
 }
@@ -533,6 +535,11 @@ mod tests {
             ("other sessions", Resemblance { n_shared: 0, ..moved }, false),
             ("mostly other sessions", Resemblance { n_shared: 4, ..moved }, false),
             ("an empty one", Resemblance { n_here: 0, n_shared: 0, ..moved }, false),
+            (
+                "moved after everything was deleted",
+                Resemblance { n_known: 0, n_here: 0, n_shared: 0, ..moved },
+                true,
+            ),
         ] {
             assert_eq!(resemblance.is_same_home(), expected, "{what}");
         }

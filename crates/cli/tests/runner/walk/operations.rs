@@ -507,13 +507,13 @@ pub(super) fn check_content(what: &str, expected: &Content, got: &Content) -> Ch
 }
 
 /// Every document that was there is there still, as it was. What a session takes in a database is the sum of its messages, and
-/// those that the target lacked are added.
+/// those that the target lacked are added; a session without an agent or a model gets those of its prompts.
 fn check_kept(what: &str, before: &Session, after: &Session) -> Check {
     let without_sums = |session: &Session| {
         let mut info = session.info.clone();
         if let Some(info) = info.as_object_mut() {
-            info.remove("cost");
-            info.remove("tokens");
+            let lacked = ["agent", "model"].into_iter().filter(|name| before.info.get(name).is_none());
+            ["cost", "tokens"].into_iter().chain(lacked).for_each(|name| drop(info.remove(name)));
         }
         info
     };
