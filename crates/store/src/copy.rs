@@ -9,7 +9,11 @@
 //! Documents are written through [`Write::commit`] alone. The few files that belong to no document (long tool output, the
 //! cached id of a repository) are written by `NewFile` alone and listed in [`Account::files`].
 
-use std::collections::{BTreeMap, HashMap};
+mod account;
+mod gathered;
+mod new_file;
+
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
@@ -21,12 +25,13 @@ use rayon::prelude::*;
 pub use crate::difference::{Differing, Gist, OnDifference};
 use crate::difference::{Earlier, LastUse, Later, is_same, later};
 use crate::home::{
-    CommitError, Completion, MessageRange, Native, Quarantined, Read, ReadError, Reason, SessionRecord, Want,
-    Write,
+    CommitError, MessageRange, Native, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Write,
 };
 use crate::parallel;
-use crate::platform;
 use crate::project::{IdentityRule, RepositoryIds};
+pub use account::{Account, CopiedSession, CopyError, CopyFailure, Tally};
+use gathered::{Gathered, TOOL_OUTPUT, gather};
+use new_file::{FileContent, NewFile};
 
 /// So many sessions are read at once,
 const READ_AT_ONCE: usize = 16;
@@ -50,96 +55,6 @@ pub struct Options {
     pub now: Millis,
     /// The program to ask about repositories.
     pub git: PathBuf,
-}
-
-/// What became of the things of one kind: `seen = copied + unchanged + differing + quarantined`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// How many the source has.
-    pub seen: usize,
-    /// How many were written.
-    pub copied: usize,
-    /// How many the target had already, or has a newer version of.
-    pub unchanged: usize,
-    /// How many differ and were kept as they are in the target.
-    pub differing: usize,
-    /// How many could not be read, or not be stored.
-    pub quarantined: usize,
-}
-
-impl Tally {
-    fn accounted(self) -> usize {
-        self.copied + self.unchanged + self.differing + self.quarantined
-    }
-}
-
-/// A session of which something was copied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopiedSession {
-    /// Its id.
-    pub id: SessionId,
-    /// Its title in the source.
-    pub title: String,
-}
-
-/// What a copy did.
-#[derive(Debug, Clone, Default)]
-pub struct Account {
-    /// Sessions. One of which anything was copied counts as copied, one of which nothing could be as quarantined, one of
-    /// which documents differ and nothing else was to be copied as differing.
-    pub sessions: Tally,
-    /// Documents.
-    pub documents: Tally,
-    /// The sessions of which something was copied, or would be.
-    pub copied: Vec<CopiedSession>,
-    /// Documents that differ and were kept as they are in the target.
-    pub differing: Vec<Differing>,
-    /// Documents that could not be read or stored, with the reasons.
-    pub quarantined: Vec<Quarantined>,
-    /// Documents that were completed because the target's OpenCode requires what they lack.
-    pub completed: Vec<Completion>,
-    /// Members of documents that the target has no place for, and how often they occurred.
-    pub lost: BTreeMap<String, usize>,
-    /// Documents of which the target has none of the kind, and how many there were.
-    pub not_held: BTreeMap<&'static str, usize>,
-    /// Sessions that the target has in a more recent state.
-    pub newer_in_target: Vec<SessionId>,
-    /// Messages that only the target has, of sessions that were copied.
-    pub only_in_target: usize,
-    /// Messages that came from OpenCode's second transcript store.
-    pub converted: usize,
-    /// Projects that are known by another id in the target, with that id.
-    pub refiled: BTreeMap<ProjectId, ProjectId>,
-    /// Files of long tool output that were copied, or would be.
-    pub tool_outputs: usize,
-    /// Files of long tool output for which the target has no place, or that could not be copied.
-    pub tool_outputs_left: usize,
-    /// Files that tell OpenCode the id of a repository, written because they were missing.
-    pub cached_ids: Vec<PathBuf>,
-    /// Every file that was written, or would be, besides the documents of the target. None of them existed before.
-    pub files: Vec<PathBuf>,
-}
-
-/// A copy could not be finished. What had been committed is in the target, and copying again goes on from there.
-#[derive(Debug, thiserror::Error)]
-#[error("{cause}")]
-pub struct CopyError {
-    /// What was done until then.
-    pub account: Box<Account>,
-    /// What happened.
-    pub cause: CopyFailure,
-}
-
-/// Why a copy could not be finished.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CopyFailure {
-    /// A home could not be read.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The target could not be written to.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
 }
 
 /// Copies sessions. `progress` is called with each session that is done.
@@ -168,17 +83,6 @@ pub fn copy(
             Err(CopyError { account: Box::new(copier.account), cause })
         }
     }
-}
-
-/// A session with everything that belongs to it, as the source has it.
-struct Gathered {
-    record: SessionRecord,
-    /// Messages, parts, todo list and so on, but not the session itself.
-    documents: Vec<Stored>,
-    quarantined: Vec<Quarantined>,
-    n_converted: usize,
-    /// Files that its documents name.
-    tool_outputs: Vec<PathBuf>,
 }
 
 /// Sessions that are committed together.
@@ -343,7 +247,7 @@ impl Copier<'_> {
                 self.account.tool_outputs_left += 1;
                 continue;
             };
-            match self.write_file(&NewFile { path: &directory.join(name), content: Content::Of(file) }) {
+            match self.write_file(&NewFile { path: &directory.join(name), content: FileContent::Of(file) }) {
                 Ok(true) => self.account.tool_outputs += 1,
                 Ok(false) => {}
                 Err(_) => self.account.tool_outputs_left += 1,
@@ -529,7 +433,7 @@ impl Copier<'_> {
         if !is_needed {
             return;
         }
-        let file = NewFile { path: &ids.cache, content: Content::Text(id.as_str()) };
+        let file = NewFile { path: &ids.cache, content: FileContent::Text(id.as_str()) };
         if self.write_file(&file).is_ok_and(|is_written| is_written) {
             self.account.cached_ids.push(ids.cache.clone());
         }
@@ -657,90 +561,6 @@ impl Copier<'_> {
         self.account.completed.extend(receipt.completed);
         Ok(())
     }
-}
-
-fn gather(from: &dyn Read, record: &SessionRecord) -> Result<Gathered, ReadError> {
-    let mut gathered = Gathered {
-        record: record.clone(),
-        documents: Vec::new(),
-        quarantined: Vec::new(),
-        n_converted: 0,
-        tool_outputs: Vec::new(),
-    };
-    let mut messages = from.messages(record, &MessageRange::ALL, Want::Parts);
-    for message in &mut messages {
-        let message = message?;
-        gathered.n_converted += usize::from(message.stored.provenance == Provenance::OpencodeSecondStore);
-        gathered.quarantined.extend(message.quarantined);
-        let all = std::iter::once(message.stored).chain(message.parts);
-        gathered.documents.extend(all);
-    }
-    gathered.quarantined.extend(messages.into_quarantined());
-    if let Some(data) = from.files().and_then(|files| files.data_directory(record)) {
-        let named =
-            gathered.documents.iter().filter_map(|stored| tool_output(&data, &stored.key, &stored.document));
-        gathered.tool_outputs = named.collect();
-    }
-    for key in Key::beside(&record.id) {
-        match from.document(&key) {
-            Ok(stored) => gathered.documents.extend(stored),
-            Err(ReadError::Unreadable(problem)) => gathered.quarantined.push(problem),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(gathered)
-}
-
-/// A file that a copy writes besides documents. Nothing that exists is overwritten, and a file is there whole or not at all.
-struct NewFile<'f> {
-    path: &'f Path,
-    content: Content<'f>,
-}
-
-enum Content<'f> {
-    Text(&'f str),
-    /// The bytes of another file.
-    Of(&'f Path),
-}
-
-impl NewFile<'_> {
-    /// Writes the file. `false` if there was one already.
-    fn write(&self) -> std::io::Result<bool> {
-        let directory = self.path.parent().unwrap_or(Path::new("."));
-        platform::create_private_directory(directory)?;
-        let mut builder = tempfile::Builder::new();
-        // As any program would make it; the umask takes away what the user does not want.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let mut draft = builder.prefix(".annals-").tempfile_in(directory)?;
-        match self.content {
-            Content::Text(text) => std::io::Write::write_all(&mut draft, text.as_bytes())?,
-            Content::Of(file) => {
-                std::io::copy(&mut std::fs::File::open(file)?, &mut draft)?;
-                let permissions = std::fs::metadata(file)?.permissions();
-                draft.as_file().set_permissions(permissions)?;
-            }
-        }
-        match draft.persist_noclobber(self.path) {
-            Ok(_) => Ok(true),
-            Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(error.error),
-        }
-    }
-}
-
-/// The directory of what was too long for a document.
-const TOOL_OUTPUT: &str = "tool-output";
-
-/// The file that a tool call says its whole output is in, if it is still there.
-fn tool_output(data: &Path, key: &Key, document: &Document) -> Option<PathBuf> {
-    // Nearly no part names one, and this tells without taking each apart.
-    if !matches!(key, Key::Part(..)) || memchr::memmem::find(document.bytes(), b"tool-output").is_none() {
-        return None;
-    }
-    let named = document.root().at(&["state", "metadata", "outputPath"])?.as_text()?.to_string();
-    let path = data.join(TOOL_OUTPUT).join(Path::new(&named).file_name()?);
-    path.is_file().then_some(path)
 }
 
 /// The root of the working tree in which the first answer ran.
