@@ -7,10 +7,12 @@
 mod check;
 mod column;
 mod commit;
+mod converted;
 mod diff_file;
 mod events;
 mod pieces;
 mod read;
+mod row;
 mod salvage;
 mod schema;
 mod survey;

@@ -24,7 +24,7 @@ use rusqlite::types::{Value, ValueRef};
 
 use super::OpencodeDatabase;
 use super::column::{self, Column};
-use super::read::{damaged, text_of};
+use super::row::{damaged, text_of};
 use crate::home::{Quarantined, Read, ReadError, Reason};
 use crate::sqlite::is_damage;
 use crate::sync::source::{ChangeLog, LogRead, RecordedChange};

@@ -3,22 +3,24 @@
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use crate::homes::opencode::arrange;
-use crate::homes::opencode::second_store::{self, Converted};
-use annals_core::id::{IdError, MessageId, Millis, PartId, ProjectId, SessionId};
-use annals_core::json::{JsWriter, Style};
-use annals_core::lens::{Message, Session};
-use annals_core::{Document, Key, Position, Provenance, Stored};
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Row, ToSql};
+use annals_core::id::{MessageId, Millis, PartId, ProjectId, SessionId};
+use annals_core::lens::Session;
+use annals_core::{Document, Key, Stored};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::OpencodeDatabase;
-use super::column::{self, Column, write_object};
+use super::column::{self, Column};
+use super::converted::push_after_earlier;
+use super::row::{
+    Cell, RowCursor, add_part, array, bad_id, damaged, message_record, names, object, place_of, row_document,
+    sort_parts, text_of,
+};
 use super::schema::Schema;
 use crate::check::Problem;
 use crate::home::{
     Extent, Found, Inspect, MessageRange, MessageRecord, Messages, Quarantined, Read, ReadError, Reason,
-    SessionFiles, SessionRecord, Want, row_place,
+    SessionFiles, SessionRecord, Want,
 };
 use crate::home_url::HomeUrl;
 use crate::query::SessionQuery;
@@ -250,125 +252,6 @@ impl OpencodeDatabase {
         let stored = Stored::new(key, document, place);
         Ok(Ok((SessionRecord::new(project, id, stored, vec![self.url()]), unusable)))
     }
-
-    /// The messages of a session that are in the second store, in order; none if that is damaged.
-    fn all_converted(
-        &self,
-        session: &SessionRecord,
-        want: Want,
-        quarantined: &mut Vec<Quarantined>,
-    ) -> Result<VecDeque<MessageRecord>, ReadError> {
-        match self.converted(session, want, quarantined) {
-            Ok(converted) => Ok(converted.into()),
-            Err(error) if is_damage(&error) => {
-                quarantined.push(damaged("session_message", &error).of(&session.id));
-                Ok(VecDeque::new())
-            }
-            Err(error) => Err(self.read_error(&error)),
-        }
-    }
-
-    /// The messages of a session that are in the second store, in order, in the shape of the first.
-    fn converted(
-        &self,
-        session: &SessionRecord,
-        want: Want,
-        quarantined: &mut Vec<Quarantined>,
-    ) -> rusqlite::Result<Vec<MessageRecord>> {
-        if !self.schema.has_column("session_message", "type") {
-            return Ok(Vec::new());
-        }
-        // Before 1.16 there was no other order than that of time.
-        let is_numbered = self.schema.has_column("session_message", "seq");
-        let order = if is_numbered { "seq" } else { "time_created, id" };
-        let sql =
-            format!("SELECT id, type, data FROM session_message WHERE session_id = ?1 ORDER BY {order}");
-        let mut unusable = Vec::new();
-        let rows = self.read(|connection| {
-            unusable.clear();
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut rows = statement.query([session.id.as_str()])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                let id = text_of(row.get_ref(0)?);
-                let place = format!("session_message[{id}]");
-                match (MessageId::parse_opencode(&id), json_of(row.get_ref(2)?)) {
-                    (Ok(id), Ok(data)) => {
-                        found.push(second_store::Row { id, kind: text_of(row.get_ref(1)?), data });
-                    }
-                    (Err(error), _) => unusable.push(bad_id("session_message", &id, error).of(&session.id)),
-                    (_, Err(reason)) => {
-                        unusable.push(Quarantined { place, reason, session: Some(session.id.clone()) });
-                    }
-                }
-            }
-            Ok(found)
-        })?;
-        quarantined.append(&mut unusable);
-        if rows.is_empty() {
-            return Ok(Vec::new());
-        }
-        let directory = session.info.directory().unwrap_or_default();
-        let converted = second_store::convert(&session.id, directory, &rows);
-        Ok(converted.into_iter().map(|converted| converted_record(&session.id, converted, want)).collect())
-    }
-
-    /// A message or part of the second store by its key.
-    fn converted_document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
-        let (Key::Message(session, message) | Key::Part(session, message, _)) = key else { return Ok(None) };
-        if !self.schema.has_column("session_message", "type") {
-            return Ok(None);
-        }
-        let Some(record) = self.session(session)? else { return Ok(None) };
-        let converted = self.converted(&record, Want::Parts, &mut Vec::new());
-        let converted = converted.map_err(|error| self.read_error(&error))?;
-        let wanted = Key::Message(session.clone(), message.clone());
-        let Some(found) = converted.into_iter().find(|found| found.stored.key == wanted) else {
-            return Ok(None);
-        };
-        Ok(match key {
-            Key::Message(..) => Some(found.stored),
-            key => found.parts.into_iter().find(|part| part.key == *key),
-        })
-    }
-}
-
-fn converted_record(session: &SessionId, converted: Converted, want: Want) -> MessageRecord {
-    let Converted { id, message, parts } = converted;
-    let place = format!("session_message[{id}]");
-    let n_parts = parts.len();
-    let parts = match want {
-        Want::PartCounts => Vec::new(),
-        Want::Parts | Want::ToolCalls => parts
-            .into_iter()
-            .enumerate()
-            .map(|(index, (part, document))| {
-                let key = Key::Part(session.clone(), id.clone(), part);
-                Stored::new(key, document, place.clone())
-                    .at(Position::new(index as i64))
-                    .by(Provenance::OpencodeSecondStore)
-            })
-            .collect(),
-    };
-    let made = Message::created_in(message.root()).unwrap_or(0);
-    let stored = Stored::new(Key::Message(session.clone(), id), message, place)
-        .at(Position::new(made))
-        .by(Provenance::OpencodeSecondStore);
-    MessageRecord { stored, made, parts, n_parts, quarantined: Vec::new() }
-}
-
-/// Adds the converted messages that come before a message of the first store, then that message.
-fn push_after_earlier(
-    converted: &mut VecDeque<MessageRecord>,
-    record: MessageRecord,
-    messages: &mut Vec<MessageRecord>,
-) {
-    // The same message in both stores is one message, and the first store has it whole.
-    converted.retain(|other| other.stored.key != record.stored.key);
-    while let Some(earlier) = converted.pop_front_if(|other| other.made < record.made) {
-        messages.push(earlier);
-    }
-    messages.push(record);
 }
 
 /// Some messages of a session.
@@ -377,49 +260,6 @@ struct Page {
     unusable: Vec<Quarantined>,
     /// Where the next page begins, if there is one.
     next: Option<RowCursor>,
-}
-
-/// `time_created` and `id` of a row, whatever they hold.
-pub(super) type RowCursor = (Cell, Cell);
-
-/// What a column holds. A text in it need not be one: SQLite does not check that it is UTF-8.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Cell {
-    Null,
-    Integer(i64),
-    Real(f64),
-    Text(Vec<u8>),
-    Blob(Vec<u8>),
-}
-
-impl Cell {
-    pub(super) fn value(&self) -> ValueRef<'_> {
-        match self {
-            Cell::Null => ValueRef::Null,
-            Cell::Integer(number) => ValueRef::Integer(*number),
-            Cell::Real(number) => ValueRef::Real(*number),
-            Cell::Text(bytes) => ValueRef::Text(bytes),
-            Cell::Blob(bytes) => ValueRef::Blob(bytes),
-        }
-    }
-}
-
-impl From<ValueRef<'_>> for Cell {
-    fn from(value: ValueRef<'_>) -> Cell {
-        match value {
-            ValueRef::Null => Cell::Null,
-            ValueRef::Integer(number) => Cell::Integer(number),
-            ValueRef::Real(number) => Cell::Real(number),
-            ValueRef::Text(bytes) => Cell::Text(bytes.to_vec()),
-            ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
-        }
-    }
-}
-
-impl ToSql for Cell {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(self.value()))
-    }
 }
 
 fn read_page(
@@ -459,27 +299,6 @@ fn read_page(
     Ok(page)
 }
 
-/// The message a row stands for, without its parts.
-pub(super) fn message_record(
-    session: &SessionId,
-    id: ValueRef<'_>,
-    time: ValueRef<'_>,
-    data: ValueRef<'_>,
-) -> Result<MessageRecord, Quarantined> {
-    let id = text_of(id);
-    let place = format!("message[{id}]");
-    let problem = |reason| Quarantined { place: place.clone(), reason, session: Some(session.clone()) };
-    let id = MessageId::parse_opencode(&id).map_err(|error| problem(Reason::BadName(error)))?;
-    let key = Key::Message(session.clone(), id);
-    let document = row_document(&key, data).map_err(problem)?;
-    let made = match time {
-        ValueRef::Integer(time) => time,
-        _ => Message::created_in(document.root()).unwrap_or(0),
-    };
-    let stored = Stored::new(key, document, place).at(Position::new(made));
-    Ok(MessageRecord { stored, made, parts: Vec::new(), n_parts: 0, quarantined: Vec::new() })
-}
-
 fn read_parts(
     connection: &Connection,
     session: &SessionId,
@@ -512,66 +331,6 @@ fn read_parts(
 fn is_no_tool_call(data: ValueRef<'_>) -> bool {
     let ValueRef::Text(data) = data else { return false };
     data.starts_with(b"{") && data.ends_with(b"}") && memchr::memmem::find(data, b"\"tool\"").is_none()
-}
-
-/// Adds a part to its message, or what is wrong with it.
-pub(super) fn add_part(
-    session: &SessionId,
-    message: &MessageId,
-    record: &mut MessageRecord,
-    id: ValueRef<'_>,
-    data: ValueRef<'_>,
-) {
-    record.n_parts += 1;
-    let id = text_of(id);
-    let place = format!("part[{id}]");
-    let read = PartId::parse_opencode(&id).map_err(Reason::BadName).and_then(|id| {
-        let position = Position::of_part(&id, record.made);
-        let key = Key::Part(session.clone(), message.clone(), id);
-        let document = row_document(&key, data)?;
-        Ok((key, document, position))
-    });
-    match read {
-        Ok((key, document, position)) => {
-            record.parts.push(Stored::new(key, document, place).at(position));
-        }
-        Err(reason) => {
-            record.quarantined.push(Quarantined { place, reason, session: Some(session.clone()) });
-        }
-    }
-}
-
-/// Puts parts in order. SQLite has them in the order of their ids already, which is right unless they were made on both
-/// sides of the moment at which ids start over.
-pub(super) fn sort_parts(record: &mut MessageRecord) {
-    if !record.parts.is_sorted_by_key(|part| part.position) {
-        record.parts.sort_by_key(|part| part.position);
-    }
-}
-
-/// The document of a message or part.
-fn row_document(key: &Key, data: ValueRef<'_>) -> Result<Document, Reason> {
-    let bytes = match data {
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,
-        ValueRef::Null => return Err(Reason::WrongKind { wanted: "JSON", found: "nothing" }),
-        ValueRef::Integer(_) | ValueRef::Real(_) => {
-            return Err(Reason::WrongKind { wanted: "JSON", found: "a number" });
-        }
-    };
-    let document = arrange::from_row(key, bytes).map_err(Reason::Json)?;
-    match document.root().kind() {
-        annals_core::json::Kind::Object => Ok(document),
-        kind => Err(Reason::WrongKind { wanted: "an object", found: kind.with_article() }),
-    }
-}
-
-fn json_of(value: ValueRef<'_>) -> Result<Document, Reason> {
-    match value {
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
-            Document::parse(bytes.to_vec()).map_err(Reason::Json)
-        }
-        _ => Err(Reason::WrongKind { wanted: "JSON", found: "no text" }),
-    }
 }
 
 /// One document by its key: none, unusable, or as OpenCode would rebuild it.
@@ -647,13 +406,6 @@ fn todo_list(
     Ok((!items.is_empty()).then(|| array(&items)))
 }
 
-/// A list of documents as one.
-pub(super) fn array(items: &[Document]) -> Result<Document, Reason> {
-    let mut writer = JsWriter::new(Style::Compact, 0);
-    writer.array(|writer| items.iter().for_each(|item| writer.item(item)));
-    Document::parse(writer.finish()).map_err(Reason::Json)
-}
-
 fn session_keys(connection: &Connection, schema: &Schema, id: &SessionId) -> rusqlite::Result<Vec<Key>> {
     let mut keys = Vec::new();
     let mut each =
@@ -694,61 +446,4 @@ fn session_keys(connection: &Connection, schema: &Schema, id: &SessionId) -> rus
     let mut seen = HashSet::new();
     keys.retain(|key| seen.insert(key.clone()));
     Ok(keys)
-}
-
-/// The object of a row, and what of it could not be used.
-pub(super) fn object(
-    place: &str,
-    columns: &[&Column],
-    row: &Row<'_>,
-    session: Option<&SessionId>,
-) -> rusqlite::Result<(Document, Vec<Quarantined>)> {
-    let mut writer = JsWriter::new(Style::Compact, 0);
-    let mut unusable = Vec::new();
-    write_object(&mut writer, columns, row, &mut |column, reason| {
-        let place = format!("{place}.{column}");
-        unusable.push(Quarantined { place, reason: Reason::Column(reason), session: session.cloned() });
-    })?;
-    let document = Document::parse(writer.finish()).unwrap_or_else(|error| {
-        // Only nesting or size beyond any document can be at fault.
-        unusable.push(Quarantined {
-            place: place.to_owned(),
-            reason: Reason::Json(error),
-            session: session.cloned(),
-        });
-        Document::new(&Session::default())
-    });
-    Ok((document, unusable))
-}
-
-/// The columns as a list for SQL.
-pub(super) fn names(columns: &[&Column]) -> String {
-    columns.iter().map(|column| column.name).collect::<Vec<_>>().join(", ")
-}
-
-/// The text of an id column, whatever it holds.
-pub(super) fn text_of(value: ValueRef<'_>) -> String {
-    match value {
-        ValueRef::Null => String::new(),
-        ValueRef::Integer(number) => number.to_string(),
-        ValueRef::Real(number) => number.to_string(),
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-    }
-}
-
-/// Where a document is, for people.
-pub(super) fn place_of(key: &Key) -> String {
-    match key {
-        Key::Diff(id) => format!("storage/session_diff/{id}.json"),
-        key => row_place(key),
-    }
-}
-
-fn bad_id(table: &str, id: &str, error: IdError) -> Quarantined {
-    Quarantined { place: format!("{table}[{id}]"), reason: Reason::BadName(error), session: None }
-}
-
-/// Rows that cannot be read because the file is damaged there.
-pub(super) fn damaged(place: &str, error: &rusqlite::Error) -> Quarantined {
-    Quarantined { place: place.to_owned(), reason: Reason::Damaged(error.to_string()), session: None }
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, ToSql};
 
 use super::OpencodeDatabase;
 use super::column::{self, Column};
-use super::read::{
+use super::row::{
     Cell, RowCursor, add_part, array, message_record, names, object, place_of, sort_parts, text_of,
 };
 use crate::home::{DamagedRows, Found, MessageRecord, Quarantined, ReadError, Reason, SessionRecord, Want};

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use super::OpencodeDatabase;
-use super::read::text_of;
+use super::row::text_of;
 use crate::home::{Read, ReadError};
 use crate::platform::Stamp;
 use crate::query::SessionQuery;
