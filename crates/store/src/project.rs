@@ -37,13 +37,14 @@ pub enum Vcs {
     Git,
 }
 
-/// The id that a repository has cached is none.
+/// The file in which a repository caches its id holds something else.
 #[derive(Debug, thiserror::Error)]
 #[error("{path} holds no project id: {error}")]
 pub struct IdentityError {
     /// The cache.
     pub path: String,
     /// What is wrong with its content.
+    #[source]
     pub error: IdError,
 }
 

@@ -210,7 +210,7 @@ pub(crate) fn row_place(key: &Key) -> String {
 #[non_exhaustive]
 pub enum Reason {
     /// Its text is not JSON.
-    #[error("{0}")]
+    #[error(transparent)]
     Json(JsonError),
     /// It is JSON, but not what stands there.
     #[error("expected {wanted}, found {found}")]
@@ -227,7 +227,7 @@ pub enum Reason {
     #[error("a link that leads out of the home is not followed")]
     LeavesHome,
     /// Its name is no id.
-    #[error("{0}")]
+    #[error(transparent)]
     BadName(annals_core::id::IdError),
     /// The operating system refused.
     #[error("{0}")]

@@ -83,6 +83,7 @@ pub struct CopyError {
     /// What was done until then.
     pub account: Box<Account>,
     /// What happened.
+    #[source]
     pub cause: CopyFailure,
 }
 

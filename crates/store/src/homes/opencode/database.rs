@@ -73,12 +73,12 @@ pub enum OpenDbError {
         path: String,
     },
     /// Its list of tables cannot be read.
-    #[error("{path} is damaged where its tables are listed: {what}")]
+    #[error("{path} is damaged where its tables are listed: {source}")]
     Damaged {
         /// The path.
         path: String,
         /// What SQLite said.
-        what: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A new one could not be made, because the disk is full.
     #[error("cannot make {path}: the disk is full")]
@@ -87,12 +87,12 @@ pub enum OpenDbError {
         path: String,
     },
     /// The operating system or SQLite refused.
-    #[error("cannot open {path}: {what}")]
+    #[error("cannot open {path}: {source}")]
     Refused {
         /// The path.
         path: String,
-        /// What was said.
-        what: String,
+        /// What the system or SQLite said.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
@@ -106,7 +106,7 @@ impl OpencodeDatabase {
             // A pipe would be waited for.
             Ok(_) => return Err(OpenDbError::NotADatabase { path: shown() }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(OpenDbError::Refused { path: shown(), what: error.to_string() }),
+            Err(error) => return Err(OpenDbError::Refused { path: shown(), source: error.into() }),
         };
         // The log lies beside the file itself, not beside a link to it; and a file is one, whatever its names.
         let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -131,8 +131,8 @@ impl OpencodeDatabase {
         };
         let (schema, connections) = opened.map_err(|error: rusqlite::Error| match sqlite::code(&error) {
             Some(rusqlite::ErrorCode::NotADatabase) => OpenDbError::NotADatabase { path: shown() },
-            _ if sqlite::is_damage(&error) => OpenDbError::Damaged { path: shown(), what: error.to_string() },
-            _ => OpenDbError::Refused { path: shown(), what: error.to_string() },
+            _ if sqlite::is_damage(&error) => OpenDbError::Damaged { path: shown(), source: error.into() },
+            _ => OpenDbError::Refused { path: shown(), source: error.into() },
         })?;
         if !schema.is_opencode() {
             return Err(OpenDbError::NotOpencode { path: shown() });
@@ -151,7 +151,7 @@ impl OpencodeDatabase {
         let shown = path.display().to_string();
         let refused = |error: io::Error| match error.kind() {
             io::ErrorKind::StorageFull => OpenDbError::NoRoom { path: shown.clone() },
-            _ => OpenDbError::Refused { path: shown.clone(), what: error.to_string() },
+            _ => OpenDbError::Refused { path: shown.clone(), source: error.into() },
         };
         crate::platform::create_private_directory(directory).map_err(&refused)?;
         // Made under another name and moved when it is complete: whoever finds a database finds all its tables, also
@@ -164,7 +164,7 @@ impl OpencodeDatabase {
         });
         created.map_err(|error| match sqlite::is_disk_full(&error, &made) {
             true => OpenDbError::NoRoom { path: shown.clone() },
-            false => OpenDbError::Refused { path: shown.clone(), what: error.to_string() },
+            false => OpenDbError::Refused { path: shown.clone(), source: error.into() },
         })?;
         match scratch::place_new(&made, path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -37,7 +37,7 @@ impl Write for OpencodeDatabase {
         if let Some(process) = self.connections.endangered() {
             return Err(CommitError::Endangered { path: self.url().to_string(), process });
         }
-        let begin = |error: rusqlite::Error| self.failed(&error);
+        let begin = |error: rusqlite::Error| self.failed(error);
         self.connections.write(begin, |connection| self.commit_on(connection, &changes))
     }
 
@@ -122,7 +122,7 @@ impl OpencodeDatabase {
     ) -> Result<T, CommitError> {
         let committed = applied.and_then(|done| match connection.execute_batch("COMMIT") {
             Ok(()) => Ok(done),
-            Err(error) => Err(self.failed(&error)),
+            Err(error) => Err(self.failed(error)),
         });
         let Err(error) = committed else { return committed };
         if !connection.is_autocommit() {
@@ -143,7 +143,7 @@ impl OpencodeDatabase {
     /// Makes changes. When all of them are made and none is committed, they are noted.
     fn apply_noted(&self, connection: &Connection, changes: &[Change]) -> Result<Receipt, CommitError> {
         let Some(noter) = &self.noter else { return self.apply(connection, changes) };
-        let failed = |error: rusqlite::Error| self.failed(&error);
+        let failed = |error: rusqlite::Error| self.failed(error);
         let scope = Scope::of(self, changes);
         let before = scope.rows(connection).map_err(failed)?;
         let mut files = scope.files();
@@ -158,7 +158,7 @@ impl OpencodeDatabase {
     }
 
     fn apply(&self, connection: &Connection, changes: &[Change]) -> Result<Receipt, CommitError> {
-        let schema = Schema::probe(connection).map_err(|error| self.failed(&error))?;
+        let schema = Schema::probe(connection).map_err(|error| self.failed(error))?;
         if let Some(found) = schema.unwritable() {
             let path = self.path.display().to_string();
             return Err(CommitError::UnknownSchema { path, found, supported: schema::NEWEST });
@@ -178,7 +178,7 @@ impl OpencodeDatabase {
                     None => applier.delete(change)?,
                 }
             }
-            applier.update_totals().map_err(|error| self.failed(&error))?;
+            applier.update_totals().map_err(|error| self.failed(error))?;
             let staged = staged.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             Ok::<_, CommitError>((applier.completed, staged.map_err(failed)?))
         })?;
@@ -202,17 +202,17 @@ impl OpencodeDatabase {
     }
 
     /// What an error of SQLite means for a commit. Nothing was changed.
-    pub(super) fn failed(&self, error: &rusqlite::Error) -> CommitError {
+    pub(super) fn failed(&self, error: rusqlite::Error) -> CommitError {
         let path = self.path.display().to_string();
-        let source = |kind: io::ErrorKind| io::Error::new(kind, error.to_string());
-        match sqlite::code(error) {
+        let is_disk_full = sqlite::is_disk_full(&error, &self.path);
+        let code = sqlite::code(&error);
+        let source = |kind: io::ErrorKind| io::Error::new(kind, error);
+        match code {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => CommitError::Busy { path },
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 CommitError::ReadOnly { path, source: source(io::ErrorKind::PermissionDenied) }
             }
-            _ if sqlite::is_disk_full(error, &self.path) => {
-                CommitError::Failed { path, source: source(io::ErrorKind::StorageFull) }
-            }
+            _ if is_disk_full => CommitError::Failed { path, source: source(io::ErrorKind::StorageFull) },
             _ => CommitError::Failed { path, source: source(io::ErrorKind::Other) },
         }
     }

@@ -361,7 +361,7 @@ impl OpencodeDatabase {
     }
 
     fn exchange_on(&self, connection: &Connection, pieces: &[Exchange]) -> Result<(), CommitError> {
-        let failed = |error: rusqlite::Error| self.failed(&error);
+        let failed = |error: rusqlite::Error| self.failed(error);
         let schema = Schema::probe(connection).map_err(failed)?;
         if let Some(found) = schema.unwritable() {
             let path = self.path.display().to_string();
@@ -402,7 +402,7 @@ impl OpencodeDatabase {
         schema: &Schema,
         pieces: &[Piece],
     ) -> Result<(), CommitError> {
-        let failed = |error: rusqlite::Error| self.failed(&error);
+        let failed = |error: rusqlite::Error| self.failed(error);
         let places: BTreeSet<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
         let removed =
             pieces.iter().filter(|piece| piece.after.is_none() && piece.place.starts_with("session["));
@@ -512,7 +512,7 @@ impl Undo for OpencodeDatabase {
             return Err(CommitError::Endangered { path: self.path.display().to_string(), process });
         }
         self.connections.write(
-            |error| self.failed(&error),
+            |error| self.failed(error),
             |connection| self.end(connection, self.exchange_on(connection, pieces)),
         )
     }

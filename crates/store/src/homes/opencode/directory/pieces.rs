@@ -63,7 +63,7 @@ impl Undo for OpencodeDirectory {
         let read = |place: &&str| {
             self.current(place).map_err(|error| ReadError::Io {
                 path: self.path.join(place).display().to_string(),
-                source: io::Error::other(error.to_string()),
+                source: io::Error::other(error),
             })
         };
         places.iter().map(read).collect()

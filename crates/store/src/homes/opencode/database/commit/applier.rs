@@ -104,7 +104,7 @@ impl<'a> Applier<'a> {
         match result {
             Ok(0) => Err(conflict(&change.key, ConflictKind::Taken)),
             Ok(_) => Ok(()),
-            Err(error) => Err(self.why_not(&change.key, &error)),
+            Err(error) => Err(self.why_not(&change.key, error)),
         }
     }
 
@@ -125,7 +125,7 @@ impl<'a> Applier<'a> {
             Key::Diff(session) => self.home.read_diff(session).unwrap_or(None),
             key => match document(self.connection, self.schema, key) {
                 Ok(found) => found.and_then(Result::ok),
-                Err(error) => return Err(self.home.failed(&error)),
+                Err(error) => return Err(self.home.failed(error)),
             },
         };
         let hash: Option<ContentHash> = current.as_ref().map(|current| current.document.hash());
@@ -144,8 +144,8 @@ impl<'a> Applier<'a> {
     }
 
     /// Why a row was refused.
-    fn why_not(&self, key: &Key, error: &rusqlite::Error) -> CommitError {
-        let extended = match error {
+    fn why_not(&self, key: &Key, error: rusqlite::Error) -> CommitError {
+        let extended = match &error {
             rusqlite::Error::SqliteFailure(failure, _) => failure.extended_code,
             _ => 0,
         };
@@ -350,7 +350,7 @@ impl<'a> Applier<'a> {
                 let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Value>(1)?));
                 statement.query_row([message.as_str(), session.as_str()], read).optional()
             });
-        match row.map_err(|error| self.home.failed(&error))? {
+        match row.map_err(|error| self.home.failed(error))? {
             Some((false, _)) => Err(refused(key, "its message is one of another session")),
             Some((true, Value::Integer(made))) => Ok(made),
             // That there is no message at all is found out by the insertion.
@@ -438,7 +438,7 @@ impl<'a> Applier<'a> {
             // Removed when the rest is committed; never held.
             Key::Diff(_) | Key::LegacyShare(_) | Key::Record(..) => Ok(()),
         };
-        deleted.map_err(|error| self.home.failed(&error))?;
+        deleted.map_err(|error| self.home.failed(error))?;
         if let (Key::Message(session, _), Some(old)) = (&change.key, old) {
             self.totals.count(session, Some(&old), None);
         }
@@ -481,7 +481,7 @@ impl<'a> Applier<'a> {
         let context = self
             .messages
             .context(self.connection, session, id, document)
-            .map_err(|error| self.home.failed(&error))?;
+            .map_err(|error| self.home.failed(error))?;
         let completed = complete::message(document, &context.surroundings(made));
         self.take(&change.key, completed)
     }
