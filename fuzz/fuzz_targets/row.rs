@@ -39,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     for kind in ["user", "assistant", "shell", "compaction", "?"] {
-        let rows = [second_store::Row { id: message.clone(), kind: kind.to_owned(), data: alone.clone() }];
+        let rows = [second_store::SecondStoreRow { id: message.clone(), kind: kind.to_owned(), data: alone.clone() }];
         assert_eq!(second_store::convert(&session, "/d", &rows).len(), 1);
     }
 });

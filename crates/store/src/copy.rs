@@ -23,7 +23,7 @@ use annals_core::{Document, Key, Position, Provenance, SessionInfo, Stored, Tran
 use rayon::prelude::*;
 
 pub use crate::difference::{Differing, Gist, OnDifference};
-use crate::difference::{Earlier, LastUse, Later, is_same, later};
+use crate::difference::{EarlierStates, LastUse, Later, is_same, later};
 use crate::home::{
     CommitError, MessageRange, Native, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Write,
 };
@@ -71,7 +71,7 @@ pub fn copy(
         options,
         account: Account::default(),
         filing: HashMap::new(),
-        batch: Batch::default(),
+        batch: CopyBatch::default(),
     };
     match copier.run(sessions, progress) {
         Ok(()) => Ok(copier.account),
@@ -87,15 +87,15 @@ pub fn copy(
 
 /// Sessions that are committed together.
 #[derive(Default)]
-struct Batch {
-    sessions: Vec<Prepared>,
+struct CopyBatch {
+    sessions: Vec<PreparedSession>,
     bytes: usize,
 }
 
 /// A session that is ready to be stored.
-struct Prepared {
+struct PreparedSession {
     session: CopiedSession,
-    changes: Vec<Planned>,
+    changes: Vec<PlannedDocument>,
 }
 
 /// A session as the target has it beside the source's version: what decides which documents may be replaced.
@@ -105,14 +105,14 @@ struct Comparison<'s> {
     /// Whether the target does not have the session.
     is_new: bool,
     /// What the source knows to be earlier states, as far as it was needed yet.
-    earlier: Earlier,
+    earlier: EarlierStates,
     is_history_read: bool,
     differing: Vec<Differing>,
 }
 
 /// A document to be stored, and what the target has in its place.
 #[derive(Clone)]
-struct Planned {
+struct PlannedDocument {
     key: Key,
     document: Document,
     position: Position,
@@ -133,7 +133,7 @@ struct Copier<'c> {
     options: &'c Options,
     account: Account,
     filing: HashMap<ProjectId, Filing>,
-    batch: Batch,
+    batch: CopyBatch,
 }
 
 impl Copier<'_> {
@@ -194,7 +194,7 @@ impl Copier<'_> {
                 source: updated(&record.info),
             },
             is_new: held.is_none(),
-            earlier: Earlier::default(),
+            earlier: EarlierStates::default(),
             is_history_read: false,
             differing: Vec::new(),
         };
@@ -230,7 +230,7 @@ impl Copier<'_> {
         }
         self.batch.bytes += changes.iter().map(|change| change.document.bytes().len()).sum::<usize>();
         let session = CopiedSession { title: record.info.title().to_owned(), id: record.id };
-        self.batch.sessions.push(Prepared { session, changes });
+        self.batch.sessions.push(PreparedSession { session, changes });
         if self.batch.bytes >= COMMIT_BYTES || self.batch.sessions.len() >= COMMIT_SESSIONS {
             self.flush()?;
         }
@@ -273,7 +273,7 @@ impl Copier<'_> {
         stored: Stored,
         old: Option<Stored>,
         comparison: &mut Comparison<'_>,
-        changes: &mut Vec<Planned>,
+        changes: &mut Vec<PlannedDocument>,
     ) -> Result<(), ReadError> {
         let Stored { key, document, position, provenance, .. } = stored;
         // What came from OpenCode's second store is written in the shape of the first, and is read as such from now on.
@@ -319,7 +319,7 @@ impl Copier<'_> {
         for member in lost {
             *self.account.lost.entry(format!("{} {member}", key.noun())).or_default() += 1;
         }
-        changes.push(Planned { key, document, position, provenance, old });
+        changes.push(PlannedDocument { key, document, position, provenance, old });
         Ok(())
     }
 
@@ -460,7 +460,7 @@ impl Copier<'_> {
 
     /// Stores the batch.
     fn flush(&mut self) -> Result<(), CopyFailure> {
-        let Batch { sessions, .. } = std::mem::take(&mut self.batch);
+        let CopyBatch { sessions, .. } = std::mem::take(&mut self.batch);
         if sessions.is_empty() {
             return Ok(());
         }
@@ -482,7 +482,7 @@ impl Copier<'_> {
     }
 
     /// Stores one session, without the documents that cannot be stored.
-    fn store_alone(&mut self, mut session: Prepared) -> Result<(), CopyFailure> {
+    fn store_alone(&mut self, mut session: PreparedSession) -> Result<(), CopyFailure> {
         let mut n_refused = 0;
         let mut is_first = true;
         loop {
@@ -533,7 +533,7 @@ impl Copier<'_> {
 
     /// Finds parts that the target has of messages that it lacks: OpenCode 1.1 deletes a message and leaves its parts. Nobody sees them,
     /// so they are replaced. True if there are any.
-    fn find_leftovers(&self, changes: &mut [Planned]) -> Result<bool, ReadError> {
+    fn find_leftovers(&self, changes: &mut [PlannedDocument]) -> Result<bool, ReadError> {
         let mut is_any = false;
         for change in changes.iter_mut().filter(|change| change.old.is_none()) {
             let Key::Part(session, message, _) = &change.key else { continue };
@@ -545,12 +545,15 @@ impl Copier<'_> {
         Ok(is_any)
     }
 
-    fn store<'p>(&mut self, changes: impl IntoIterator<Item = &'p Planned>) -> Result<(), CommitError> {
+    fn store<'p>(
+        &mut self,
+        changes: impl IntoIterator<Item = &'p PlannedDocument>,
+    ) -> Result<(), CommitError> {
         if self.options.dry_run {
             return Ok(());
         }
         let mut transaction = Transaction::new("copy sessions");
-        for Planned { key, document, position, provenance, old } in changes {
+        for PlannedDocument { key, document, position, provenance, old } in changes {
             match old {
                 Some(old) => transaction.replace(old, document.clone()),
                 None => transaction.insert(key.clone(), document.clone()),

@@ -162,11 +162,11 @@ fn is_placeholder(title: &str) -> bool {
 
 /// Earlier states of the documents of one session: from the history of the source, and from what its agent wrote.
 #[derive(Default)]
-pub(crate) struct Earlier {
+pub(crate) struct EarlierStates {
     states: Vec<(Key, Document)>,
 }
 
-impl Earlier {
+impl EarlierStates {
     /// Adds what a home that keeps history has seen of a session before.
     pub(crate) fn add_history(
         &mut self,

@@ -10,7 +10,7 @@ use annals_core::lens::{Message, Session};
 use annals_core::{Document, Key, Transaction};
 
 pub use crate::difference::{Differing, Gist, OnDifference};
-use crate::difference::{Earlier, LastUse, Later, is_same, later};
+use crate::difference::{EarlierStates, LastUse, Later, is_same, later};
 use crate::home::{CommitError, Native, ReadError, SessionRecord, Write};
 
 /// What happens to a session that the home already has.
@@ -128,7 +128,7 @@ pub fn import(
         Existing::Refuse => OnDifference::Report,
     };
     let used = last_uses(&documents, &known);
-    let mut earlier = Earlier::default();
+    let mut earlier = EarlierStates::default();
     if !known.is_empty() {
         earlier.add_todo_lists(documents.iter().map(|(key, document)| (key, document)));
     }

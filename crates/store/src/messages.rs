@@ -39,13 +39,13 @@ impl MessageRange {
 }
 
 /// Messages that were read together, and what could not be read.
-pub(crate) type Batch = Found<Vec<MessageRecord>>;
+pub(crate) type MessageBatch = Found<Vec<MessageRecord>>;
 
 /// The messages of a session in order, each with its parts in order. Ends after the first error.
 ///
 /// What could not be read and belongs to no message is in [`Messages::into_quarantined`].
 pub struct Messages<'h> {
-    next_batch: Box<dyn FnMut() -> Result<Option<Batch>, ReadError> + 'h>,
+    next_batch: Box<dyn FnMut() -> Result<Option<MessageBatch>, ReadError> + 'h>,
     ready: std::vec::IntoIter<MessageRecord>,
     quarantined: Vec<Quarantined>,
     is_ended: bool,

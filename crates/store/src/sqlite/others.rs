@@ -28,7 +28,7 @@ const LOG_HEADER: u64 = 32;
 struct Reader {
     connection: Connection,
     /// What the files were when it was opened, if it reads them without locks.
-    relies_on: Option<Stamp>,
+    relies_on: Option<FilesStamp>,
 }
 
 /// The connections of this process to one file.
@@ -130,19 +130,19 @@ impl Connections {
 
 /// The state of a database's files, as far as their directory tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+struct FilesStamp {
     main: Option<(u64, SystemTime)>,
     log: Option<(u64, SystemTime)>,
 }
 
-impl Stamp {
-    fn of(path: &Path) -> Stamp {
+impl FilesStamp {
+    fn of(path: &Path) -> FilesStamp {
         let stamp = |path: &Path| {
             let metadata = std::fs::metadata(path).ok()?;
             Some((metadata.len(), metadata.modified().ok()?))
         };
         // A log that is empty, or has no more than its header, is as good as none.
-        Stamp { main: stamp(path), log: stamp(&log_of(path)).filter(|(length, _)| *length > LOG_HEADER) }
+        FilesStamp { main: stamp(path), log: stamp(&log_of(path)).filter(|(length, _)| *length > LOG_HEADER) }
     }
 }
 
@@ -173,7 +173,7 @@ impl Reader {
     }
 
     fn connected(path: &Path, index: LogIndex) -> rusqlite::Result<Reader> {
-        let stamp = Stamp::of(path);
+        let stamp = FilesStamp::of(path);
         // A rollback journal is of no other use than to undo what the main file holds.
         if stamp.log.is_none() && !beside(path, "-journal").exists() {
             let connection = open_theirs(path, Theirs::Unchanging)?;
@@ -194,7 +194,7 @@ impl Reader {
     /// Whether what was read since it was opened is what one moment's files held, and those are the files at the path.
     fn is_sound(&self, path: &Path) -> bool {
         match self.relies_on {
-            Some(stamp) => stamp == Stamp::of(path),
+            Some(stamp) => stamp == FilesStamp::of(path),
             None => !has_moved(&self.connection),
         }
     }

@@ -37,7 +37,7 @@ pub(crate) struct Unreadable {
 
 /// What one transaction has read.
 #[derive(Debug)]
-pub(crate) struct Page<T> {
+pub(crate) struct ScanPage<T> {
     rows: Vec<T>,
     /// The number to go on with.
     next: Option<i64>,
@@ -48,7 +48,9 @@ impl<T> Scan<'_, T> {
     /// Calls `visit` with each row that can be read, and returns which cannot. `read` runs its argument in a transaction.
     pub(crate) fn run(
         &self,
-        read: impl Fn(&mut dyn FnMut(&Connection) -> rusqlite::Result<Page<T>>) -> rusqlite::Result<Page<T>>,
+        read: impl Fn(
+            &mut dyn FnMut(&Connection) -> rusqlite::Result<ScanPage<T>>,
+        ) -> rusqlite::Result<ScanPage<T>>,
         visit: &mut dyn FnMut(T),
     ) -> rusqlite::Result<Vec<Unreadable>> {
         let mut from = i64::MIN;
@@ -71,7 +73,7 @@ impl<T> Scan<'_, T> {
         connection: &Connection,
         (from, to): (i64, i64),
         enough: usize,
-    ) -> rusqlite::Result<Page<T>> {
+    ) -> rusqlite::Result<ScanPage<T>> {
         let Scan { table, number, columns, condition, .. } = self;
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {columns}, x.{number} FROM {table} x \
@@ -86,18 +88,18 @@ impl<T> Scan<'_, T> {
             // No number can be anything else.
             let ValueRef::Integer(number) = row.get_ref(number_column)? else { continue };
             if rows.len() >= enough && last != Some(number) {
-                return Ok(Page { rows, next: Some(number), unreadable: Vec::new() });
+                return Ok(ScanPage { rows, next: Some(number), unreadable: Vec::new() });
             }
             last = Some(number);
             rows.push((self.map)(connection, row)?);
         }
-        Ok(Page { rows, next: None, unreadable: Vec::new() })
+        Ok(ScanPage { rows, next: None, unreadable: Vec::new() })
     }
 
     /// The rows from a number on that can be read, and the ranges that cannot.
-    fn salvage(&self, connection: &Connection, from: i64) -> rusqlite::Result<Page<T>> {
+    fn salvage(&self, connection: &Connection, from: i64) -> rusqlite::Result<ScanPage<T>> {
         let (first, last) = self.ends(connection, from)?;
-        let mut salvaged = Page { rows: Vec::new(), next: None, unreadable: Vec::<Unreadable>::new() };
+        let mut salvaged = ScanPage { rows: Vec::new(), next: None, unreadable: Vec::<Unreadable>::new() };
         let mut ranges = vec![(first, last)];
         let mut n_probes = 0;
         while let Some((from, to)) = ranges.pop() {

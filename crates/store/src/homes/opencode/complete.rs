@@ -15,7 +15,8 @@ use annals_core::id::{MessageId, Millis, PartId};
 use annals_core::json::{JsWriter, Kind, Node, Tape, Text, ToJs, same_value};
 
 use shape::{
-    Absence, Field, Fill, Kinds, MAX_SAFE_INTEGER, Remedy, Shape, accepts, accepts_members, excerpt, json,
+    Absence, Fill, Kinds, MAX_SAFE_INTEGER, MemberRule, Remedy, ServedShape, accepts, accepts_members,
+    excerpt, json,
 };
 use tables::{MESSAGE, MESSAGE_ID, PART, SESSION_ID};
 
@@ -66,10 +67,10 @@ pub fn message(document: &Document, around: &Surroundings<'_>) -> Completed {
     let id = id.and_then(Node::as_text).map(|id| id.to_str()).unwrap_or_default();
     let is_prompt = root.get("role").and_then(Node::as_text).is_some_and(|role| role == "user");
     let Some(renamed) = is_prompt.then(|| renamed(document, "format", KEPT_FORMAT)).flatten() else {
-        return complete(document, &MESSAGE, &Completion { root, id, around });
+        return complete(document, &MESSAGE, &Completer { root, id, around });
     };
     let format = || "format".to_owned();
-    match complete(&renamed, &MESSAGE, &Completion { root, id, around }) {
+    match complete(&renamed, &MESSAGE, &Completer { root, id, around }) {
         Completed::AsItIs => Completed::Edited { document: renamed, fields: vec![format()] },
         Completed::Edited { document, fields } => {
             Completed::Edited { document, fields: [format()].into_iter().chain(fields).collect() }
@@ -84,7 +85,7 @@ pub fn part(document: &Document, id: &PartId, around: &Surroundings<'_>) -> Comp
         return Completed::Unservable(format!("its id {id} does not begin with `prt`"));
     }
     let id = Cow::Borrowed(id.as_str());
-    complete(document, &PART, &Completion { root: document.root(), id, around })
+    complete(document, &PART, &Completer { root: document.root(), id, around })
 }
 
 /// Whether `held`, a row's document, is what `source` becomes when it is completed: equal but for members (at the places
@@ -129,7 +130,7 @@ fn renamed(document: &Document, from: &str, to: &str) -> Option<Document> {
 }
 
 /// What completing one document takes.
-struct Completion<'a> {
+struct Completer<'a> {
     root: Node<'a>,
     /// The document's own id; empty if it is not known.
     id: Cow<'a, str>,
@@ -137,12 +138,12 @@ struct Completion<'a> {
 }
 
 /// A field of a document that is put (as JSON text) or removed.
-struct Edit {
+struct MemberEdit {
     path: Vec<&'static str>,
     value: Option<String>,
 }
 
-fn complete(document: &Document, kinds: &Kinds, completion: &Completion<'_>) -> Completed {
+fn complete(document: &Document, kinds: &Kinds, completion: &Completer<'_>) -> Completed {
     let root = document.root();
     let Some(fields) = kinds.fields_of(root) else {
         return Completed::Unservable(kinds.complaint("it", root));
@@ -156,9 +157,9 @@ fn complete(document: &Document, kinds: &Kinds, completion: &Completion<'_>) -> 
     }
 }
 
-impl Completion<'_> {
+impl Completer<'_> {
     /// A document with what its fields lack, and the names of the fields; or why there can be none.
-    fn edited(&self, fields: &[Field], document: &Document) -> Result<(Document, Vec<String>), String> {
+    fn edited(&self, fields: &[MemberRule], document: &Document) -> Result<(Document, Vec<String>), String> {
         let mut edits = Vec::new();
         self.collect(fields, document.root(), &mut Vec::new(), &mut edits)?;
         let mut edited = document.clone();
@@ -174,10 +175,10 @@ impl Completion<'_> {
 
     fn collect(
         &self,
-        fields: &[Field],
+        fields: &[MemberRule],
         object: Node<'_>,
         path: &mut Vec<&'static str>,
-        edits: &mut Vec<Edit>,
+        edits: &mut Vec<MemberEdit>,
     ) -> Result<(), String> {
         for field in fields {
             path.push(field.key);
@@ -189,10 +190,10 @@ impl Completion<'_> {
 
     fn collect_field(
         &self,
-        field: &Field,
+        field: &MemberRule,
         value: Option<Node<'_>>,
         path: &mut Vec<&'static str>,
-        edits: &mut Vec<Edit>,
+        edits: &mut Vec<MemberEdit>,
     ) -> Result<(), String> {
         let value = match field.remedy(value) {
             Remedy::None => return Ok(()),
@@ -203,12 +204,12 @@ impl Completion<'_> {
             Remedy::Put(text) => Some(text),
             Remedy::Items(item, list) => Some(self.items(*item, list)?),
         };
-        edits.push(Edit { path: path.clone(), value });
+        edits.push(MemberEdit { path: path.clone(), value });
         Ok(())
     }
 
     /// An array with its items mended, without those that cannot be.
-    fn items(&self, shape: Shape, list: Node<'_>) -> Result<String, String> {
+    fn items(&self, shape: ServedShape, list: Node<'_>) -> Result<String, String> {
         let mut items: Vec<Cow<'_, str>> = Vec::new();
         for item in list.items() {
             if accepts(shape, item) {
@@ -228,7 +229,7 @@ impl Completion<'_> {
     }
 
     /// What stands in for a member, as JSON text.
-    fn filling(&self, field: &Field, fill: Fill) -> String {
+    fn filling(&self, field: &MemberRule, fill: Fill) -> String {
         let around = self.around;
         let text = match fill {
             Fill::Json(text) => return text.to_owned(),
@@ -254,8 +255,8 @@ impl Completion<'_> {
     }
 
     /// An object of what stands in for its members.
-    fn members(&self, shape: Shape) -> String {
-        let Shape::Object(fields) = shape else { return "{}".to_owned() };
+    fn members(&self, shape: ServedShape) -> String {
+        let ServedShape::Object(fields) = shape else { return "{}".to_owned() };
         let members = fields.iter().filter_map(|field| match field.absence {
             Absence::Filled(fill) => Some(format!("{}:{}", json(field.key), self.filling(field, fill))),
             _ => None,
@@ -269,7 +270,7 @@ impl Completion<'_> {
     }
 
     /// An id that the document names, where it is one that the server accepts.
-    fn owner(&self, key: &str, shape: Shape, unknown: &str) -> String {
+    fn owner(&self, key: &str, shape: ServedShape, unknown: &str) -> String {
         match self.root.get(key) {
             Some(id) if accepts(shape, id) => json(&id),
             _ => json(unknown),
@@ -277,7 +278,7 @@ impl Completion<'_> {
     }
 }
 
-fn covers_members(fields: &[Field], held: Node<'_>, source: Node<'_>) -> bool {
+fn covers_members(fields: &[MemberRule], held: Node<'_>, source: Node<'_>) -> bool {
     let (others, source_others) = (others(fields, held), others(fields, source));
     held.kind() == Kind::Object
         && fields.iter().all(|field| covers_field(field, held.get(field.key), source.get(field.key)))
@@ -286,12 +287,12 @@ fn covers_members(fields: &[Field], held: Node<'_>, source: Node<'_>) -> bool {
 }
 
 /// The members of an object that are none of `fields`, of duplicates the last.
-fn others<'a>(fields: &[Field], object: Node<'a>) -> BTreeMap<Vec<u8>, Node<'a>> {
+fn others<'a>(fields: &[MemberRule], object: Node<'a>) -> BTreeMap<Vec<u8>, Node<'a>> {
     let is_other = |(key, _): &(Text<'_>, Node<'_>)| !fields.iter().any(|field| *key == field.key);
     object.members().filter(is_other).map(|(key, value)| (key.to_wtf8().into_owned(), value)).collect()
 }
 
-fn covers_field(field: &Field, held: Option<Node<'_>>, source: Option<Node<'_>>) -> bool {
+fn covers_field(field: &MemberRule, held: Option<Node<'_>>, source: Option<Node<'_>>) -> bool {
     if same(held, source) {
         return true;
     }
@@ -305,7 +306,7 @@ fn covers_field(field: &Field, held: Option<Node<'_>>, source: Option<Node<'_>>)
     }
 }
 
-fn covers_items(shape: Shape, held: Node<'_>, source: Node<'_>) -> bool {
+fn covers_items(shape: ServedShape, held: Node<'_>, source: Node<'_>) -> bool {
     let mut held = held.items();
     let mended = source.items().all(|item| {
         if accepts(shape, item) {

@@ -16,7 +16,7 @@ use annals_core::id::ProjectId;
 
 use crate::home::pieces::Noter;
 use crate::platform;
-use files::{Files, View};
+use files::{Files, FilesView};
 use layout::Layout;
 
 /// An OpenCode data directory, such as `~/.local/share/opencode`.
@@ -43,7 +43,7 @@ struct Root {
 struct Tree<'h> {
     layout: &'h Layout,
     prefix: &'h str,
-    view: View<'h>,
+    view: FilesView<'h>,
 }
 
 impl Tree<'_> {

@@ -18,7 +18,7 @@ use annals_core::json::{Kind, Node, Text};
 use annals_core::lens::{AssistantMessage, MessagePath, ModelRef, Tokens, UserMessage};
 
 use parts::{Parts, document};
-pub use row::Row;
+pub use row::SecondStoreRow;
 use row::{
     cost, described, ended, full_tokens, listed, model, present, prose, text, time, tokens, unknown_error,
     unknown_model,
@@ -36,13 +36,13 @@ pub struct Converted {
 }
 
 /// Converts the rows of one session, which come in order of `seq`. `directory` is the session's.
-pub fn convert(session: &SessionId, directory: &str, rows: &[Row]) -> Vec<Converted> {
-    let mut conversation = Conversation { session, directory, prompt: None, agent: None, model: None };
+pub fn convert(session: &SessionId, directory: &str, rows: &[SecondStoreRow]) -> Vec<Converted> {
+    let mut conversation = SessionConverter { session, directory, prompt: None, agent: None, model: None };
     rows.iter().zip(answers(rows)).filter_map(|(row, answer)| conversation.row(row, answer)).collect()
 }
 
 /// For each row the next assistant's. It names the agent and the model that a prompt went to; the prompt does not.
-fn answers(rows: &[Row]) -> Vec<Option<&Row>> {
+fn answers(rows: &[SecondStoreRow]) -> Vec<Option<&SecondStoreRow>> {
     let mut next = None;
     let mut answers: Vec<_> = Vec::with_capacity(rows.len());
     for row in rows.iter().rev() {
@@ -56,7 +56,7 @@ fn answers(rows: &[Row]) -> Vec<Option<&Row>> {
 }
 
 /// What earlier rows say about later ones.
-struct Conversation<'a> {
+struct SessionConverter<'a> {
     session: &'a SessionId,
     directory: &'a str,
     /// The last prompt of the user. Texts that OpenCode adds between a prompt and its answer do not count.
@@ -65,8 +65,8 @@ struct Conversation<'a> {
     model: Option<ModelRef<'a>>,
 }
 
-impl<'a> Conversation<'a> {
-    fn row(&mut self, row: &'a Row, answer: Option<&'a Row>) -> Option<Converted> {
+impl<'a> SessionConverter<'a> {
+    fn row(&mut self, row: &'a SecondStoreRow, answer: Option<&'a SecondStoreRow>) -> Option<Converted> {
         let data = row.data.root();
         match row.kind.as_str() {
             _ if data.kind() != Kind::Object => Some(self.unknown(row, answer)),
@@ -97,7 +97,7 @@ impl<'a> Conversation<'a> {
         self.model.clone().unwrap_or_else(unknown_model)
     }
 
-    fn user(&mut self, row: &'a Row, answer: Option<&'a Row>) -> Converted {
+    fn user(&mut self, row: &'a SecondStoreRow, answer: Option<&'a SecondStoreRow>) -> Converted {
         self.prompt = Some(&row.id);
         let data = row.data.root();
         let mut parts = Parts::new(self.session, row);
@@ -108,17 +108,22 @@ impl<'a> Conversation<'a> {
     }
 
     /// A text that OpenCode put into the conversation, which the first store holds as a user's message.
-    fn added(&self, row: &'a Row, answer: Option<&'a Row>, text: Text<'_>) -> Converted {
+    fn added(
+        &self,
+        row: &'a SecondStoreRow,
+        answer: Option<&'a SecondStoreRow>,
+        text: Text<'_>,
+    ) -> Converted {
         let mut parts = Parts::new(self.session, row);
         parts.text(text, Some(true));
         parts.finish(self.user_message(row, answer))
     }
 
-    fn unknown(&self, row: &'a Row, answer: Option<&'a Row>) -> Converted {
+    fn unknown(&self, row: &'a SecondStoreRow, answer: Option<&'a SecondStoreRow>) -> Converted {
         self.added(row, answer, described(&row.kind, row.data.root()))
     }
 
-    fn user_message(&self, row: &'a Row, answer: Option<&'a Row>) -> Document {
+    fn user_message(&self, row: &'a SecondStoreRow, answer: Option<&'a SecondStoreRow>) -> Document {
         let spare = UserMessage {
             id: Some(Text::from(&row.id)),
             session_id: Some(Text::from(self.session)),
@@ -136,7 +141,7 @@ impl<'a> Conversation<'a> {
         document(&message, &spare)
     }
 
-    fn assistant(&mut self, row: &'a Row) -> Converted {
+    fn assistant(&mut self, row: &'a SecondStoreRow) -> Converted {
         let data = row.data.root();
         self.remember(data);
         let spare = self.spare_answer(row);
@@ -158,7 +163,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// A command that the user ran. No model was asked, so none is named.
-    fn shell(&self, row: &'a Row) -> Converted {
+    fn shell(&self, row: &'a SecondStoreRow) -> Converted {
         let spare = self.spare_answer(row);
         let message = AssistantMessage {
             time: Some(ended(row.data.root())),
@@ -170,7 +175,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// The summary of a compaction. What the row holds as `recent` is left out: it repeats the messages before it.
-    fn compaction(&self, row: &'a Row) -> Converted {
+    fn compaction(&self, row: &'a SecondStoreRow) -> Converted {
         let data = row.data.root();
         let spare = self.spare_answer(row);
         let message = AssistantMessage {
@@ -205,7 +210,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// The same with nothing in it that could be long: what is left of a message too large to be written.
-    fn spare_answer(&self, row: &'a Row) -> AssistantMessage<'a> {
+    fn spare_answer(&self, row: &'a SecondStoreRow) -> AssistantMessage<'a> {
         let model = unknown_model();
         AssistantMessage {
             id: Some(Text::from(&row.id)),
@@ -239,12 +244,12 @@ mod tests {
     const SESSION: &str = "ses_ec9ee8c31ffe4R6M6IWRpmngLE";
     const MESSAGE: &str = "msg_1361176560013lEOgDWqWsoSms";
 
-    fn row(id: &str, kind: &str, data: &str) -> Row {
+    fn row(id: &str, kind: &str, data: &str) -> SecondStoreRow {
         let data = Document::parse(data.as_bytes().to_vec()).unwrap();
-        Row { id: MessageId::parse_opencode(id).unwrap(), kind: kind.to_owned(), data }
+        SecondStoreRow { id: MessageId::parse_opencode(id).unwrap(), kind: kind.to_owned(), data }
     }
 
-    fn converted(rows: &[Row]) -> Vec<Converted> {
+    fn converted(rows: &[SecondStoreRow]) -> Vec<Converted> {
         convert(&SessionId::parse_opencode(SESSION).unwrap(), "/home/dev/shop", rows)
     }
 
@@ -378,7 +383,7 @@ mod tests {
     }
 
     /// Rows of a session that 1.18.33 wrote, the tool's text cut.
-    fn real_rows() -> Vec<Row> {
+    fn real_rows() -> Vec<SecondStoreRow> {
         vec![
             row(
                 "msg_1361176560013lEOgDWqWsoSms",
@@ -739,7 +744,7 @@ mod tests {
     }
 
     /// Rows that are nearly right, or not at all.
-    fn any_row() -> impl Strategy<Value = Row> {
+    fn any_row() -> impl Strategy<Value = SecondStoreRow> {
         let kinds = [
             "user",
             "assistant",

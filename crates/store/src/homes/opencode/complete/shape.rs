@@ -11,7 +11,7 @@ pub(super) const API_ERROR: &str = "APIError";
 
 /// What the server accepts at some place.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Shape {
+pub(super) enum ServedShape {
     /// A string.
     Text,
     /// A string that begins so.
@@ -29,11 +29,11 @@ pub(super) enum Shape {
     /// An object with any members.
     Map,
     /// An object with any members of one shape.
-    MapOf(&'static Shape),
+    MapOf(&'static ServedShape),
     /// An array.
-    List(&'static Shape),
+    List(&'static ServedShape),
     /// An object with these members, and any others.
-    Object(&'static [Field]),
+    Object(&'static [MemberRule]),
     /// An object whose members depend on one of them.
     Kinds(Kinds),
     /// The same for an error, which is replaced by one of the named kind if it is refused.
@@ -42,9 +42,9 @@ pub(super) enum Shape {
 
 /// One member of an object.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Field {
+pub(super) struct MemberRule {
     pub(super) key: &'static str,
-    pub(super) shape: Shape,
+    pub(super) shape: ServedShape,
     pub(super) absence: Absence,
 }
 
@@ -92,12 +92,12 @@ pub(super) enum Fill {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kinds {
     pub(super) tag: &'static str,
-    pub(super) kinds: &'static [(&'static str, &'static [Field])],
+    pub(super) kinds: &'static [(&'static str, &'static [MemberRule])],
 }
 
 impl Kinds {
     /// The members of an object's kind, if it has one of them.
-    pub(super) fn fields_of(&self, object: Node<'_>) -> Option<&'static [Field]> {
+    pub(super) fn fields_of(&self, object: Node<'_>) -> Option<&'static [MemberRule]> {
         let tag = object.get(self.tag)?.as_text()?;
         self.kinds.iter().find(|(name, _)| tag == *name).map(|(_, fields)| *fields)
     }
@@ -117,28 +117,34 @@ impl Kinds {
 
 /// Whether the server accepts a value. One pass that allocates nothing, because in a bulk copy every part goes through it
 /// and nearly all are accepted.
-pub(super) fn accepts(shape: Shape, value: Node<'_>) -> bool {
+pub(super) fn accepts(shape: ServedShape, value: Node<'_>) -> bool {
     match shape {
-        Shape::Text => value.kind() == Kind::String,
-        Shape::Prefixed(prefix) => value.as_text().is_some_and(|text| text.to_str().starts_with(prefix)),
-        Shape::Word(words) => value.as_text().is_some_and(|text| words.iter().any(|word| text == *word)),
-        Shape::Flag => value.kind() == Kind::Bool,
-        Shape::Number => value.as_f64().is_some_and(f64::is_finite),
-        Shape::Time => value.as_f64().is_some_and(|number| number.is_finite() && number >= 0.0),
-        Shape::Whole => value.as_f64().is_some_and(|number| number.fract() == 0.0 && is_exact(number)),
-        Shape::Map => value.kind() == Kind::Object,
-        Shape::MapOf(shape) => {
+        ServedShape::Text => value.kind() == Kind::String,
+        ServedShape::Prefixed(prefix) => {
+            value.as_text().is_some_and(|text| text.to_str().starts_with(prefix))
+        }
+        ServedShape::Word(words) => {
+            value.as_text().is_some_and(|text| words.iter().any(|word| text == *word))
+        }
+        ServedShape::Flag => value.kind() == Kind::Bool,
+        ServedShape::Number => value.as_f64().is_some_and(f64::is_finite),
+        ServedShape::Time => value.as_f64().is_some_and(|number| number.is_finite() && number >= 0.0),
+        ServedShape::Whole => value.as_f64().is_some_and(|number| number.fract() == 0.0 && is_exact(number)),
+        ServedShape::Map => value.kind() == Kind::Object,
+        ServedShape::MapOf(shape) => {
             value.kind() == Kind::Object && value.members().all(|(_, value)| accepts(*shape, value))
         }
-        Shape::List(item) => value.kind() == Kind::Array && value.items().all(|value| accepts(*item, value)),
-        Shape::Object(fields) => accepts_members(fields, value),
-        Shape::Kinds(kinds) | Shape::Error(kinds, _) => {
+        ServedShape::List(item) => {
+            value.kind() == Kind::Array && value.items().all(|value| accepts(*item, value))
+        }
+        ServedShape::Object(fields) => accepts_members(fields, value),
+        ServedShape::Kinds(kinds) | ServedShape::Error(kinds, _) => {
             kinds.fields_of(value).is_some_and(|fields| accepts_members(fields, value))
         }
     }
 }
 
-pub(super) fn accepts_members(fields: &[Field], object: Node<'_>) -> bool {
+pub(super) fn accepts_members(fields: &[MemberRule], object: Node<'_>) -> bool {
     let (mut seen, mut refused) = (0_u32, 0_u32);
     for (key, value) in object.members() {
         let Some(at) = fields.iter().position(|field| key == field.key) else { continue };
@@ -148,7 +154,7 @@ pub(super) fn accepts_members(fields: &[Field], object: Node<'_>) -> bool {
         refused |= u32::from(!accepts(fields[at].shape, value)) << at;
     }
     let may_miss =
-        |(at, field): (usize, &Field)| seen >> at & 1 == 1 || matches!(field.absence, Absence::Allowed);
+        |(at, field): (usize, &MemberRule)| seen >> at & 1 == 1 || matches!(field.absence, Absence::Allowed);
     object.kind() == Kind::Object && refused == 0 && fields.iter().enumerate().all(may_miss)
 }
 
@@ -170,14 +176,14 @@ pub(super) enum Remedy<'a> {
     /// Take it out.
     Remove,
     /// Look at the members of this object.
-    Members(&'static [Field], Node<'a>),
+    Members(&'static [MemberRule], Node<'a>),
     /// Look at the items of this array.
-    Items(&'static Shape, Node<'a>),
+    Items(&'static ServedShape, Node<'a>),
     /// Give up.
     GiveUp,
 }
 
-impl Field {
+impl MemberRule {
     pub(super) fn remedy<'a>(&self, value: Option<Node<'a>>) -> Remedy<'a> {
         let mended = match value {
             None if matches!(self.absence, Absence::Allowed) => return Remedy::None,
@@ -195,30 +201,30 @@ impl Field {
     /// Why a member that nothing can stand in for is not accepted.
     pub(super) fn complaint(&self, value: Option<Node<'_>>) -> String {
         match (self.shape, value) {
-            (Shape::Kinds(kinds), Some(value)) => kinds.complaint(&format!("its {}", self.key), value),
+            (ServedShape::Kinds(kinds), Some(value)) => kinds.complaint(&format!("its {}", self.key), value),
             _ => format!("it has no {}", self.key),
         }
     }
 }
 
-impl Shape {
+impl ServedShape {
     /// How a refused value can become an accepted one that says the same. `null` says nothing, and some values say nothing
     /// that could be said in this shape.
     pub(super) fn mend<'a>(self, key: &str, value: Node<'a>) -> Option<Remedy<'a>> {
         match (self, value.kind()) {
             (_, Kind::Null) => None,
-            (Shape::Text, _) => Some(Remedy::Put(json(&Text::from(json(&value))))),
-            (Shape::Map, _) => Some(Remedy::Put(format!("{{{}:{}}}", json(key), value.raw()))),
-            (Shape::Time | Shape::Whole, Kind::Number) => {
+            (ServedShape::Text, _) => Some(Remedy::Put(json(&Text::from(json(&value))))),
+            (ServedShape::Map, _) => Some(Remedy::Put(format!("{{{}:{}}}", json(key), value.raw()))),
+            (ServedShape::Time | ServedShape::Whole, Kind::Number) => {
                 let number = value.as_f64()?.max(0.0).floor();
                 is_exact(number).then(|| Remedy::Put(json(&number)))
             }
-            (Shape::List(item), Kind::Array) => Some(Remedy::Items(item, value)),
-            (Shape::Object(fields), Kind::Object) => Some(Remedy::Members(fields, value)),
-            (Shape::Kinds(kinds), Kind::Object) => {
+            (ServedShape::List(item), Kind::Array) => Some(Remedy::Items(item, value)),
+            (ServedShape::Object(fields), Kind::Object) => Some(Remedy::Members(fields, value)),
+            (ServedShape::Kinds(kinds), Kind::Object) => {
                 kinds.fields_of(value).map(|fields| Remedy::Members(fields, value))
             }
-            (Shape::Error(_, name), _) => Some(Remedy::Put(error_of(name, value))),
+            (ServedShape::Error(_, name), _) => Some(Remedy::Put(error_of(name, value))),
             _ => None,
         }
     }

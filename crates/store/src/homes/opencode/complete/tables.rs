@@ -5,95 +5,98 @@
 
 use annals_core::id::{MessageId, PartId, SessionId};
 
-use super::shape::{API_ERROR, Absence, Field, Fill, Kinds, Shape};
+use super::shape::{API_ERROR, Absence, Fill, Kinds, MemberRule, ServedShape};
 
-const fn may(key: &'static str, shape: Shape) -> Field {
-    Field { key, shape, absence: Absence::Allowed }
+const fn may(key: &'static str, shape: ServedShape) -> MemberRule {
+    MemberRule { key, shape, absence: Absence::Allowed }
 }
 
-const fn must(key: &'static str, shape: Shape, fill: Fill) -> Field {
-    Field { key, shape, absence: Absence::Filled(fill) }
+const fn must(key: &'static str, shape: ServedShape, fill: Fill) -> MemberRule {
+    MemberRule { key, shape, absence: Absence::Filled(fill) }
 }
 
-const fn text(key: &'static str, json: &'static str) -> Field {
-    must(key, Shape::Text, Fill::Json(json))
+const fn text(key: &'static str, json: &'static str) -> MemberRule {
+    must(key, ServedShape::Text, Fill::Json(json))
 }
 
-const fn count(key: &'static str, shape: Shape) -> Field {
+const fn count(key: &'static str, shape: ServedShape) -> MemberRule {
     must(key, shape, Fill::Json("0"))
 }
 
-const fn time(key: &'static str) -> Field {
-    must(key, Shape::Whole, Fill::Created)
+const fn time(key: &'static str) -> MemberRule {
+    must(key, ServedShape::Whole, Fill::Created)
 }
 
-const fn object(key: &'static str, fields: &'static [Field]) -> Field {
-    must(key, Shape::Object(fields), Fill::Members)
+const fn object(key: &'static str, fields: &'static [MemberRule]) -> MemberRule {
+    must(key, ServedShape::Object(fields), Fill::Members)
 }
 
-const fn map(key: &'static str) -> Field {
-    must(key, Shape::Map, Fill::Json("{}"))
+const fn map(key: &'static str) -> MemberRule {
+    must(key, ServedShape::Map, Fill::Json("{}"))
 }
 
-pub(super) const MESSAGE_ID: Shape = Shape::Prefixed(MessageId::PREFIX);
-const PART_ID: Shape = Shape::Prefixed(PartId::PREFIX);
-pub(super) const SESSION_ID: Shape = Shape::Prefixed(SessionId::PREFIX);
+pub(super) const MESSAGE_ID: ServedShape = ServedShape::Prefixed(MessageId::PREFIX);
+const PART_ID: ServedShape = ServedShape::Prefixed(PartId::PREFIX);
+pub(super) const SESSION_ID: ServedShape = ServedShape::Prefixed(SessionId::PREFIX);
 const EMPTY: &str = "\"\"";
 const UNKNOWN: &str = "\"unknown\"";
 
 pub(super) const MESSAGE: Kinds = Kinds { tag: "role", kinds: &[("user", USER), ("assistant", ASSISTANT)] };
 
-const USER: &[Field] = &[
-    object("time", &[must("created", Shape::Time, Fill::Created)]),
-    may("summary", Shape::Object(SUMMARY)),
-    must("agent", Shape::Text, Fill::Agent),
+const USER: &[MemberRule] = &[
+    object("time", &[must("created", ServedShape::Time, Fill::Created)]),
+    may("summary", ServedShape::Object(SUMMARY)),
+    must("agent", ServedShape::Text, Fill::Agent),
     object("model", MODEL),
-    may("system", Shape::Text),
-    may("tools", Shape::MapOf(&Shape::Flag)),
+    may("system", ServedShape::Text),
+    may("tools", ServedShape::MapOf(&ServedShape::Flag)),
 ];
 
-const SUMMARY: &[Field] = &[
-    may("title", Shape::Text),
-    may("body", Shape::Text),
-    must("diffs", Shape::List(&Shape::Object(DIFF)), Fill::Json("[]")),
+const SUMMARY: &[MemberRule] = &[
+    may("title", ServedShape::Text),
+    may("body", ServedShape::Text),
+    must("diffs", ServedShape::List(&ServedShape::Object(DIFF)), Fill::Json("[]")),
 ];
 
-const DIFF: &[Field] = &[
-    may("file", Shape::Text),
-    may("patch", Shape::Text),
-    count("additions", Shape::Number),
-    count("deletions", Shape::Number),
-    may("status", Shape::Word(&["added", "deleted", "modified"])),
+const DIFF: &[MemberRule] = &[
+    may("file", ServedShape::Text),
+    may("patch", ServedShape::Text),
+    count("additions", ServedShape::Number),
+    count("deletions", ServedShape::Number),
+    may("status", ServedShape::Word(&["added", "deleted", "modified"])),
 ];
 
-const MODEL: &[Field] = &[
-    must("providerID", Shape::Text, Fill::Provider),
-    must("modelID", Shape::Text, Fill::Model),
-    may("variant", Shape::Text),
+const MODEL: &[MemberRule] = &[
+    must("providerID", ServedShape::Text, Fill::Provider),
+    must("modelID", ServedShape::Text, Fill::Model),
+    may("variant", ServedShape::Text),
 ];
 
-const ASSISTANT: &[Field] = &[
-    object("time", &[time("created"), may("completed", Shape::Whole)]),
-    may("error", Shape::Error(ERROR, "UnknownError")),
+const ASSISTANT: &[MemberRule] = &[
+    object("time", &[time("created"), may("completed", ServedShape::Whole)]),
+    may("error", ServedShape::Error(ERROR, "UnknownError")),
     must("parentID", MESSAGE_ID, Fill::Parent),
-    must("modelID", Shape::Text, Fill::Model),
-    must("providerID", Shape::Text, Fill::Provider),
-    must("mode", Shape::Text, Fill::Agent),
-    must("agent", Shape::Text, Fill::Agent),
-    object("path", &[must("cwd", Shape::Text, Fill::Directory), must("root", Shape::Text, Fill::Worktree)]),
-    may("summary", Shape::Flag),
-    count("cost", Shape::Number),
+    must("modelID", ServedShape::Text, Fill::Model),
+    must("providerID", ServedShape::Text, Fill::Provider),
+    must("mode", ServedShape::Text, Fill::Agent),
+    must("agent", ServedShape::Text, Fill::Agent),
+    object(
+        "path",
+        &[must("cwd", ServedShape::Text, Fill::Directory), must("root", ServedShape::Text, Fill::Worktree)],
+    ),
+    may("summary", ServedShape::Flag),
+    count("cost", ServedShape::Number),
     object("tokens", TOKENS),
-    may("variant", Shape::Text),
-    may("finish", Shape::Text),
+    may("variant", ServedShape::Text),
+    may("finish", ServedShape::Text),
 ];
 
-const TOKENS: &[Field] = &[
-    may("total", Shape::Number),
-    count("input", Shape::Number),
-    count("output", Shape::Number),
-    count("reasoning", Shape::Number),
-    object("cache", &[count("read", Shape::Number), count("write", Shape::Number)]),
+const TOKENS: &[MemberRule] = &[
+    may("total", ServedShape::Number),
+    count("input", ServedShape::Number),
+    count("output", ServedShape::Number),
+    count("reasoning", ServedShape::Number),
+    object("cache", &[count("read", ServedShape::Number), count("write", ServedShape::Number)]),
 ];
 
 /// What is filled in here never shows, because a refused error is replaced as a whole.
@@ -101,31 +104,31 @@ const ERROR: Kinds = Kinds {
     tag: "name",
     kinds: &[
         ("ProviderAuthError", &[object("data", &[text("providerID", UNKNOWN), text("message", EMPTY)])]),
-        ("UnknownError", &[object("data", &[text("message", EMPTY), may("ref", Shape::Text)])]),
+        ("UnknownError", &[object("data", &[text("message", EMPTY), may("ref", ServedShape::Text)])]),
         ("MessageOutputLengthError", &[map("data")]),
         ("MessageAbortedError", &[object("data", &[text("message", EMPTY)])]),
         (
             "StructuredOutputError",
-            &[object("data", &[text("message", EMPTY), count("retries", Shape::Whole)])],
+            &[object("data", &[text("message", EMPTY), count("retries", ServedShape::Whole)])],
         ),
         (
             "ContextOverflowError",
-            &[object("data", &[text("message", EMPTY), may("responseBody", Shape::Text)])],
+            &[object("data", &[text("message", EMPTY), may("responseBody", ServedShape::Text)])],
         ),
         ("ContentFilterError", &[object("data", &[text("message", EMPTY)])]),
         (API_ERROR, API_ERROR_FIELDS),
     ],
 };
 
-const API_ERROR_FIELDS: &[Field] = &[object(
+const API_ERROR_FIELDS: &[MemberRule] = &[object(
     "data",
     &[
         text("message", EMPTY),
-        may("statusCode", Shape::Whole),
-        must("isRetryable", Shape::Flag, Fill::Json("true")),
-        may("responseHeaders", Shape::MapOf(&Shape::Text)),
-        may("responseBody", Shape::Text),
-        may("metadata", Shape::MapOf(&Shape::Text)),
+        may("statusCode", ServedShape::Whole),
+        must("isRetryable", ServedShape::Flag, Fill::Json("true")),
+        may("responseHeaders", ServedShape::MapOf(&ServedShape::Text)),
+        may("responseBody", ServedShape::Text),
+        may("metadata", ServedShape::MapOf(&ServedShape::Text)),
     ],
 )];
 
@@ -136,35 +139,38 @@ pub(super) const PART: Kinds = Kinds {
             "text",
             &[
                 text("text", EMPTY),
-                may("synthetic", Shape::Flag),
-                may("ignored", Shape::Flag),
-                may("time", Shape::Object(SPAN)),
-                may("metadata", Shape::Map),
+                may("synthetic", ServedShape::Flag),
+                may("ignored", ServedShape::Flag),
+                may("time", ServedShape::Object(SPAN)),
+                may("metadata", ServedShape::Map),
             ],
         ),
-        ("reasoning", &[text("text", EMPTY), may("metadata", Shape::Map), object("time", SPAN)]),
+        ("reasoning", &[text("text", EMPTY), may("metadata", ServedShape::Map), object("time", SPAN)]),
         ("tool", TOOL),
-        ("step-start", &[may("snapshot", Shape::Text)]),
+        ("step-start", &[may("snapshot", ServedShape::Text)]),
         (
             "step-finish",
             &[
                 text("reason", UNKNOWN),
-                may("snapshot", Shape::Text),
-                count("cost", Shape::Number),
+                may("snapshot", ServedShape::Text),
+                count("cost", ServedShape::Number),
                 object("tokens", TOKENS),
             ],
         ),
-        ("patch", &[text("hash", EMPTY), must("files", Shape::List(&Shape::Text), Fill::Json("[]"))]),
+        (
+            "patch",
+            &[text("hash", EMPTY), must("files", ServedShape::List(&ServedShape::Text), Fill::Json("[]"))],
+        ),
         ("file", FILE),
         ("snapshot", &[text("snapshot", EMPTY)]),
-        ("agent", &[text("name", UNKNOWN), may("source", Shape::Object(AGENT_SOURCE))]),
+        ("agent", &[text("name", UNKNOWN), may("source", ServedShape::Object(AGENT_SOURCE))]),
         ("retry", RETRY),
         (
             "compaction",
             &[
                 // Before 1.0.111 it was not said who asked for it.
-                must("auto", Shape::Flag, Fill::Json("false")),
-                may("overflow", Shape::Flag),
+                must("auto", ServedShape::Flag, Fill::Json("false")),
+                may("overflow", ServedShape::Flag),
                 may("tail_start_id", MESSAGE_ID),
             ],
         ),
@@ -173,21 +179,21 @@ pub(super) const PART: Kinds = Kinds {
             &[
                 text("prompt", EMPTY),
                 text("description", EMPTY),
-                must("agent", Shape::Text, Fill::Agent),
-                may("model", Shape::Object(SUBTASK_MODEL)),
-                may("command", Shape::Text),
+                must("agent", ServedShape::Text, Fill::Agent),
+                may("model", ServedShape::Object(SUBTASK_MODEL)),
+                may("command", ServedShape::Text),
             ],
         ),
     ],
 };
 
-const SPAN: &[Field] = &[time("start"), may("end", Shape::Whole)];
+const SPAN: &[MemberRule] = &[time("start"), may("end", ServedShape::Whole)];
 
-const FILE: &[Field] = &[
+const FILE: &[MemberRule] = &[
     text("mime", "\"application/octet-stream\""),
-    may("filename", Shape::Text),
+    may("filename", ServedShape::Text),
     text("url", EMPTY),
-    may("source", Shape::Kinds(FILE_SOURCE)),
+    may("source", ServedShape::Kinds(FILE_SOURCE)),
 ];
 
 const FILE_SOURCE: Kinds = Kinds {
@@ -201,40 +207,42 @@ const FILE_SOURCE: Kinds = Kinds {
                 text("path", EMPTY),
                 object("range", &[object("start", POSITION), object("end", POSITION)]),
                 text("name", EMPTY),
-                count("kind", Shape::Whole),
+                count("kind", ServedShape::Whole),
             ],
         ),
         ("resource", &[SOURCE_TEXT, text("clientName", EMPTY), text("uri", EMPTY)]),
     ],
 };
 
-const SOURCE_TEXT: Field =
-    object("text", &[text("value", EMPTY), count("start", Shape::Number), count("end", Shape::Number)]);
+const SOURCE_TEXT: MemberRule = object(
+    "text",
+    &[text("value", EMPTY), count("start", ServedShape::Number), count("end", ServedShape::Number)],
+);
 
-const POSITION: &[Field] = &[count("line", Shape::Whole), count("character", Shape::Whole)];
+const POSITION: &[MemberRule] = &[count("line", ServedShape::Whole), count("character", ServedShape::Whole)];
 
-const AGENT_SOURCE: &[Field] =
-    &[text("value", EMPTY), count("start", Shape::Whole), count("end", Shape::Whole)];
+const AGENT_SOURCE: &[MemberRule] =
+    &[text("value", EMPTY), count("start", ServedShape::Whole), count("end", ServedShape::Whole)];
 
-const SUBTASK_MODEL: &[Field] =
-    &[must("providerID", Shape::Text, Fill::Provider), must("modelID", Shape::Text, Fill::Model)];
+const SUBTASK_MODEL: &[MemberRule] =
+    &[must("providerID", ServedShape::Text, Fill::Provider), must("modelID", ServedShape::Text, Fill::Model)];
 
-const RETRY: &[Field] = &[
-    must("attempt", Shape::Whole, Fill::Json("1")),
+const RETRY: &[MemberRule] = &[
+    must("attempt", ServedShape::Whole, Fill::Json("1")),
     must(
         "error",
-        Shape::Error(Kinds { tag: "name", kinds: &[(API_ERROR, API_ERROR_FIELDS)] }, API_ERROR),
+        ServedShape::Error(Kinds { tag: "name", kinds: &[(API_ERROR, API_ERROR_FIELDS)] }, API_ERROR),
         Fill::Json(r#"{"name":"APIError","data":{"message":"","isRetryable":true}}"#),
     ),
     object("time", &[time("created")]),
 ];
 
-const TOOL: &[Field] = &[
-    must("callID", Shape::Text, Fill::Id),
+const TOOL: &[MemberRule] = &[
+    must("callID", ServedShape::Text, Fill::Id),
     text("tool", UNKNOWN),
     // Whether a call succeeded is not for us to make up.
-    Field { key: "state", shape: Shape::Kinds(STATE), absence: Absence::Fatal },
-    may("metadata", Shape::Map),
+    MemberRule { key: "state", shape: ServedShape::Kinds(STATE), absence: Absence::Fatal },
+    may("metadata", ServedShape::Map),
 ];
 
 const STATE: Kinds = Kinds {
@@ -245,8 +253,8 @@ const STATE: Kinds = Kinds {
             "running",
             &[
                 map("input"),
-                may("title", Shape::Text),
-                may("metadata", Shape::Map),
+                may("title", ServedShape::Text),
+                may("metadata", ServedShape::Map),
                 object("time", &[time("start")]),
             ],
         ),
@@ -257,8 +265,8 @@ const STATE: Kinds = Kinds {
                 text("output", EMPTY),
                 text("title", EMPTY),
                 map("metadata"),
-                object("time", &[time("start"), time("end"), may("compacted", Shape::Whole)]),
-                may("attachments", Shape::List(&Shape::Object(ATTACHMENT))),
+                object("time", &[time("start"), time("end"), may("compacted", ServedShape::Whole)]),
+                may("attachments", ServedShape::List(&ServedShape::Object(ATTACHMENT))),
             ],
         ),
         (
@@ -266,7 +274,7 @@ const STATE: Kinds = Kinds {
             &[
                 map("input"),
                 text("error", EMPTY),
-                may("metadata", Shape::Map),
+                may("metadata", ServedShape::Map),
                 object("time", &[time("start"), time("end")]),
             ],
         ),
@@ -274,11 +282,11 @@ const STATE: Kinds = Kinds {
 };
 
 /// A file part inside a tool's state, which the server checks like any other: with its ids.
-const ATTACHMENT: &[Field] = &[
+const ATTACHMENT: &[MemberRule] = &[
     must("id", PART_ID, Fill::Id),
     must("sessionID", SESSION_ID, Fill::Session),
     must("messageID", MESSAGE_ID, Fill::Message),
-    must("type", Shape::Word(&["file"]), Fill::Json("\"file\"")),
+    must("type", ServedShape::Word(&["file"]), Fill::Json("\"file\"")),
     FILE[0],
     FILE[1],
     FILE[2],

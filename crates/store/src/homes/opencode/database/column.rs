@@ -9,34 +9,34 @@ use rusqlite::types::{Value, ValueRef};
 
 /// A column, and where its value stands in the object.
 #[derive(Debug)]
-pub(super) struct Column {
+pub(super) struct DocumentColumn {
     pub(super) name: &'static str,
     pub(super) path: &'static [&'static str],
-    kind: Kind,
+    kind: ColumnKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ColumnKind {
     Text,
     Number,
     /// Text that holds JSON.
     Json,
 }
 
-const fn text(name: &'static str, path: &'static [&'static str]) -> Column {
-    Column { name, path, kind: Kind::Text }
+const fn text(name: &'static str, path: &'static [&'static str]) -> DocumentColumn {
+    DocumentColumn { name, path, kind: ColumnKind::Text }
 }
 
-const fn number(name: &'static str, path: &'static [&'static str]) -> Column {
-    Column { name, path, kind: Kind::Number }
+const fn number(name: &'static str, path: &'static [&'static str]) -> DocumentColumn {
+    DocumentColumn { name, path, kind: ColumnKind::Number }
 }
 
-const fn json(name: &'static str, path: &'static [&'static str]) -> Column {
-    Column { name, path, kind: Kind::Json }
+const fn json(name: &'static str, path: &'static [&'static str]) -> DocumentColumn {
+    DocumentColumn { name, path, kind: ColumnKind::Json }
 }
 
 /// Columns of `session` in any version; which ones there are is found out.
-pub(super) const SESSION: &[Column] = &[
+pub(super) const SESSION: &[DocumentColumn] = &[
     text("id", &["id"]),
     text("slug", &["slug"]),
     text("project_id", &["projectID"]),
@@ -69,7 +69,7 @@ pub(super) const SESSION: &[Column] = &[
 ];
 
 /// Columns of `project`.
-pub(super) const PROJECT: &[Column] = &[
+pub(super) const PROJECT: &[DocumentColumn] = &[
     text("id", &["id"]),
     text("worktree", &["worktree"]),
     text("vcs", &["vcs"]),
@@ -85,11 +85,11 @@ pub(super) const PROJECT: &[Column] = &[
 ];
 
 /// Columns of `session_share`.
-pub(super) const SHARE: &[Column] =
+pub(super) const SHARE: &[DocumentColumn] =
     &[text("id", &["id"]), text("secret", &["secret"]), text("url", &["url"])];
 
 /// Columns of a row of `todo`.
-pub(super) const TODO: &[Column] =
+pub(super) const TODO: &[DocumentColumn] =
     &[text("content", &["content"]), text("status", &["status"]), text("priority", &["priority"])];
 
 /// Numbers that are 0 rather than missing once their object is there.
@@ -98,7 +98,7 @@ const ZERO_IN_SUMMARY: [&str; 3] = ["summary_additions", "summary_deletions", "s
 /// Writes the object that a row stands for. A column whose content cannot be used is left out and given to `unusable`.
 pub(super) fn write_object(
     writer: &mut JsWriter,
-    columns: &[&Column],
+    columns: &[&DocumentColumn],
     row: &rusqlite::Row<'_>,
     unusable: &mut dyn FnMut(&'static str, String),
 ) -> rusqlite::Result<()> {
@@ -119,7 +119,7 @@ pub(super) fn write_object(
 /// The object that a row would stand for after another object was written into it, column by column. What that one says
 /// nothing of stays as it was before, what it says is null goes away, and what no column holds is left out.
 pub(super) fn written(
-    columns: &[&Column],
+    columns: &[&DocumentColumn],
     before: Option<&Document>,
     object: Node<'_>,
 ) -> Result<Document, JsonError> {
@@ -139,7 +139,7 @@ pub(super) fn written(
 }
 
 /// Writes the object of the columns that have values.
-fn write_values(writer: &mut JsWriter, columns: &[&Column], mut values: Vec<Option<String>>) {
+fn write_values(writer: &mut JsWriter, columns: &[&DocumentColumn], mut values: Vec<Option<String>>) {
     let has_summary = columns
         .iter()
         .zip(&values)
@@ -178,7 +178,7 @@ fn write_members(writer: &mut JsWriter, values: &[(&[&str], &str)], depth: usize
 }
 
 /// The JSON text of a value, or why there is none.
-fn column_json(column: &Column, value: ValueRef<'_>) -> Result<Option<String>, String> {
+fn column_json(column: &DocumentColumn, value: ValueRef<'_>) -> Result<Option<String>, String> {
     let written = |write: &dyn Fn(&mut JsWriter)| {
         let mut writer = JsWriter::new(Style::Compact, 0);
         write(&mut writer);
@@ -187,31 +187,34 @@ fn column_json(column: &Column, value: ValueRef<'_>) -> Result<Option<String>, S
     let json_string = |text: &str| written(&|writer| writer.text(&Text::from(text)));
     match (column.kind, value) {
         (_, ValueRef::Null) => Ok(None),
-        (Kind::Number, ValueRef::Integer(number)) => Ok(Some(number.to_string())),
-        (Kind::Number, ValueRef::Real(number)) => Ok(Some(written(&|writer| writer.number(number)))),
-        (Kind::Number, ValueRef::Text(_) | ValueRef::Blob(_)) => Err("it is no number".to_owned()),
-        (Kind::Text, ValueRef::Integer(number)) => Ok(Some(json_string(&number.to_string()))),
-        (Kind::Text, ValueRef::Real(number)) => Ok(Some(json_string(&number.to_string()))),
-        (Kind::Text, ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => match std::str::from_utf8(bytes) {
+        (ColumnKind::Number, ValueRef::Integer(number)) => Ok(Some(number.to_string())),
+        (ColumnKind::Number, ValueRef::Real(number)) => Ok(Some(written(&|writer| writer.number(number)))),
+        (ColumnKind::Number, ValueRef::Text(_) | ValueRef::Blob(_)) => Err("it is no number".to_owned()),
+        (ColumnKind::Text, ValueRef::Integer(number)) => Ok(Some(json_string(&number.to_string()))),
+        (ColumnKind::Text, ValueRef::Real(number)) => Ok(Some(json_string(&number.to_string()))),
+        (ColumnKind::Text, ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => match std::str::from_utf8(bytes)
+        {
             Ok(text) => Ok(Some(json_string(text))),
             Err(_) => Err("it is not UTF-8".to_owned()),
         },
-        (Kind::Json, ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => {
+        (ColumnKind::Json, ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => {
             match Document::parse(bytes.to_vec()) {
                 Ok(document) if document.root().is_null() => Ok(None),
                 Ok(document) => Ok(Some(document.text().to_owned())),
                 Err(error) => Err(format!("it is not JSON: {error}")),
             }
         }
-        (Kind::Json, ValueRef::Integer(_) | ValueRef::Real(_)) => Err("it is a number, not JSON".to_owned()),
+        (ColumnKind::Json, ValueRef::Integer(_) | ValueRef::Real(_)) => {
+            Err("it is a number, not JSON".to_owned())
+        }
     }
 }
 
 /// What a document says for each column, and the members that no column holds.
 pub(super) fn values_of<'c>(
-    columns: &[&'c Column],
+    columns: &[&'c DocumentColumn],
     document: &Document,
-) -> (Vec<(&'c Column, Value)>, Vec<String>) {
+) -> (Vec<(&'c DocumentColumn, Value)>, Vec<String>) {
     let root = document.root();
     let mut values = Vec::with_capacity(columns.len());
     let mut lost = Vec::new();
@@ -226,18 +229,18 @@ pub(super) fn values_of<'c>(
     (values, lost)
 }
 
-fn column_value(column: &Column, node: Node<'_>) -> Value {
+fn column_value(column: &DocumentColumn, node: Node<'_>) -> Value {
     match column.kind {
         _ if node.is_null() => Value::Null,
-        Kind::Json => {
+        ColumnKind::Json => {
             let text = JsWriter::document(Style::Compact, &node);
             Value::Text(String::from_utf8(text).expect("the writer writes UTF-8"))
         }
-        Kind::Text => match node.as_text() {
+        ColumnKind::Text => match node.as_text() {
             Some(text) => Value::Text(text.to_str().into_owned()),
             None => Value::Null,
         },
-        Kind::Number => match node.as_f64() {
+        ColumnKind::Number => match node.as_f64() {
             Some(number) if number.fract() == 0.0 && number.abs() < 9e15 => Value::Integer(number as i64),
             Some(number) if number.is_finite() => Value::Real(number),
             _ => Value::Null,
@@ -246,10 +249,10 @@ fn column_value(column: &Column, node: Node<'_>) -> Value {
 }
 
 /// The members that stand at no column's path.
-fn collect_lost(columns: &[&Column], node: Node<'_>, path: &mut Vec<String>, lost: &mut Vec<String>) {
+fn collect_lost(columns: &[&DocumentColumn], node: Node<'_>, path: &mut Vec<String>, lost: &mut Vec<String>) {
     for (name, value) in node.members() {
         path.push(name.to_string());
-        let leads_to = |column: &&&Column| column.path.iter().zip(path.iter()).all(|(a, b)| a == b);
+        let leads_to = |column: &&&DocumentColumn| column.path.iter().zip(path.iter()).all(|(a, b)| a == b);
         let nearest = columns.iter().filter(leads_to).map(|column| column.path.len()).max();
         match nearest {
             None if value.is_null() => {}

@@ -15,9 +15,9 @@ use annals_core::{Change, Document, Key, Transaction};
 use rusqlite::{Connection, ErrorCode};
 
 use super::OpencodeDatabase;
-use super::column::{self, Column, values_of};
+use super::column::{self, DocumentColumn, values_of};
 use super::diff_file::{self, DiffFile};
-use super::pieces::{Scope, differences};
+use super::pieces::{ChangeScope, differences};
 use super::row::place_of;
 use super::schema::{self, Schema};
 use crate::home::{CommitError, Native, Read, Receipt, Write};
@@ -42,7 +42,7 @@ impl Write for OpencodeDatabase {
     }
 
     fn native(&self, key: &Key, document: Document) -> Native {
-        let (table, columns): (&str, &'static [Column]) = match key {
+        let (table, columns): (&str, &'static [DocumentColumn]) = match key {
             Key::Session(..) => ("session", column::SESSION),
             Key::Project(_) => ("project", column::PROJECT),
             Key::Share(_) => ("session_share", column::SHARE),
@@ -144,7 +144,7 @@ impl OpencodeDatabase {
     fn apply_noted(&self, connection: &Connection, changes: &[Change]) -> Result<Receipt, CommitError> {
         let Some(noter) = &self.noter else { return self.apply(connection, changes) };
         let failed = |error: rusqlite::Error| self.failed(error);
-        let scope = Scope::of(self, changes);
+        let scope = ChangeScope::of(self, changes);
         let before = scope.rows(connection).map_err(failed)?;
         let mut files = scope.files();
         let receipt = self.apply(connection, changes)?;

@@ -56,7 +56,7 @@ impl OpencodeDatabase {
                 let place = format!("session_message[{id}]");
                 match (MessageId::parse_opencode(&id), json_of(row.get_ref(2)?)) {
                     (Ok(id), Ok(data)) => {
-                        found.push(second_store::Row { id, kind: text_of(row.get_ref(1)?), data });
+                        found.push(second_store::SecondStoreRow { id, kind: text_of(row.get_ref(1)?), data });
                     }
                     (Err(error), _) => unusable.push(bad_id("session_message", &id, error).of(&session.id)),
                     (_, Err(reason)) => {

@@ -23,7 +23,7 @@ use rusqlite::Connection;
 use rusqlite::types::{Value, ValueRef};
 
 use super::OpencodeDatabase;
-use super::column::{self, Column};
+use super::column::{self, DocumentColumn};
 use super::row::{damaged, text_of};
 use crate::home::{Quarantined, Read, ReadError, Reason};
 use crate::sqlite::is_damage;
@@ -77,7 +77,7 @@ impl ChangeLog for OpencodeDatabase {
         let mut position = Value::Integer(after.unwrap_or(i64::MIN));
         loop {
             let page = self.read(|connection| read_page(connection, session, &position));
-            let Page { rows, damage } = page.map_err(|error| self.read_error(&error))?;
+            let EventPage { rows, damage } = page.map_err(|error| self.read_error(&error))?;
             let Some(last) = rows.last() else {
                 let damage = damage.map(|error| damaged("event", &error).of(session));
                 read.quarantined.extend(damage);
@@ -121,19 +121,19 @@ impl OpencodeDatabase {
 }
 
 /// A row of `event`.
-struct Row {
+struct EventRow {
     id: String,
     /// Null if it is no number. Such rows come last, and nothing comes after them.
     seq: Value,
     /// None if it is none of those that are read.
-    kind: Option<Kind>,
+    kind: Option<EventKind>,
     /// Left where they are if the kind is none.
     data: Result<Vec<u8>, Reason>,
 }
 
 /// What an event tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum EventKind {
     SessionWritten,
     SessionDeleted,
     MessageWritten,
@@ -142,15 +142,15 @@ enum Kind {
     PartRemoved,
 }
 
-impl Kind {
-    fn of(name: &str) -> Option<Kind> {
+impl EventKind {
+    fn of(name: &str) -> Option<EventKind> {
         Some(match name {
-            "session.created.1" | "session.updated.1" => Kind::SessionWritten,
-            "session.deleted.1" => Kind::SessionDeleted,
-            "message.updated.1" => Kind::MessageWritten,
-            "message.removed.1" => Kind::MessageRemoved,
-            "message.part.updated.1" => Kind::PartWritten,
-            "message.part.removed.1" => Kind::PartRemoved,
+            "session.created.1" | "session.updated.1" => EventKind::SessionWritten,
+            "session.deleted.1" => EventKind::SessionDeleted,
+            "message.updated.1" => EventKind::MessageWritten,
+            "message.removed.1" => EventKind::MessageRemoved,
+            "message.part.updated.1" => EventKind::PartWritten,
+            "message.part.removed.1" => EventKind::PartRemoved,
             _ => return None,
         })
     }
@@ -171,14 +171,14 @@ fn positions(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<(Sessio
 
 /// Some events of a log.
 #[derive(Default)]
-struct Page {
-    rows: Vec<Row>,
+struct EventPage {
+    rows: Vec<EventRow>,
     /// What came instead of further ones.
     damage: Option<rusqlite::Error>,
 }
 
-fn read_page(connection: &Connection, session: &SessionId, after: &Value) -> rusqlite::Result<Page> {
-    let mut page = Page::default();
+fn read_page(connection: &Connection, session: &SessionId, after: &Value) -> rusqlite::Result<EventPage> {
+    let mut page = EventPage::default();
     match read_rows(connection, session, after, &mut page.rows) {
         Err(error) if is_damage(&error) => page.damage = Some(error),
         read => read?,
@@ -190,7 +190,7 @@ fn read_rows(
     connection: &Connection,
     session: &SessionId,
     after: &Value,
-    page: &mut Vec<Row>,
+    page: &mut Vec<EventRow>,
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(
         "SELECT id, seq, type, data FROM event WHERE aggregate_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
@@ -198,7 +198,7 @@ fn read_rows(
     let mut rows = statement.query((session.as_str(), after, PAGE))?;
     let mut n_bytes = 0;
     while let Some(row) = rows.next()? {
-        let kind = Kind::of(&text_of(row.get_ref(2)?));
+        let kind = EventKind::of(&text_of(row.get_ref(2)?));
         let data = match (kind, row.get_ref(3)?) {
             (None, _) => Ok(Vec::new()),
             (Some(_), ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Ok(bytes.to_vec()),
@@ -210,7 +210,7 @@ fn read_rows(
             ValueRef::Real(seq) => Value::Real(seq),
             _ => Value::Null,
         };
-        page.push(Row { id: text_of(row.get_ref(0)?), seq, kind, data });
+        page.push(EventRow { id: text_of(row.get_ref(0)?), seq, kind, data });
         if n_bytes >= PAGE_BYTES {
             break;
         }
@@ -224,7 +224,7 @@ struct Log<'a> {
     session: &'a SessionId,
     /// Where reading began, until it is known how the session was then.
     after: Option<i64>,
-    columns: Vec<&'static Column>,
+    columns: Vec<&'static DocumentColumn>,
     /// The session as the last event about it has it.
     state: Option<Document>,
     /// When the last change was made.
@@ -239,7 +239,7 @@ impl<'a> Log<'a> {
     }
 
     /// The change that an event tells.
-    fn change(&mut self, kind: Kind, row: Row) -> Result<RecordedChange, Reason> {
+    fn change(&mut self, kind: EventKind, row: EventRow) -> Result<RecordedChange, Reason> {
         let Value::Integer(seq) = row.seq else {
             return Err(Reason::Column("its position is no whole number".to_owned()));
         };
@@ -250,17 +250,17 @@ impl<'a> Log<'a> {
         // happened to it came later.
         let (mut said, mut not_before) = (None, None);
         let (key, document) = match kind {
-            Kind::SessionWritten => {
+            EventKind::SessionWritten => {
                 let info = member(data, "info")?;
                 not_before = millis(info, &["time", "updated"]);
                 let (project, document) = self.session(seq, info)?;
                 (Key::Session(project, self.session.clone()), Some(document))
             }
-            Kind::SessionDeleted => {
+            EventKind::SessionDeleted => {
                 let project = self.deleted_from(data)?;
                 (Key::Session(project, self.session.clone()), None)
             }
-            Kind::MessageWritten => {
+            EventKind::MessageWritten => {
                 let info = member(data, "info")?;
                 self.check_session(info, "sessionID")?;
                 not_before = millis(info, &["time", "completed"]).or(millis(info, &["time", "created"]));
@@ -268,10 +268,10 @@ impl<'a> Log<'a> {
                 let document = arrange::as_row(&key, info).map_err(Reason::Json)?;
                 (key, Some(document))
             }
-            Kind::MessageRemoved => {
+            EventKind::MessageRemoved => {
                 (Key::Message(self.session.clone(), id(data, "messageID", MessageId::parse_opencode)?), None)
             }
-            Kind::PartWritten => {
+            EventKind::PartWritten => {
                 let part = member(data, "part")?;
                 self.check_session(part, "sessionID")?;
                 said = millis(data, &["time"]);
@@ -280,7 +280,7 @@ impl<'a> Log<'a> {
                 let document = arrange::as_row(&key, part).map_err(Reason::Json)?;
                 (key, Some(document))
             }
-            Kind::PartRemoved => {
+            EventKind::PartRemoved => {
                 let message = id(data, "messageID", MessageId::parse_opencode)?;
                 (Key::Part(self.session.clone(), message, id(data, "partID", PartId::parse_opencode)?), None)
             }

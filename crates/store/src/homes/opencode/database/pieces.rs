@@ -20,13 +20,13 @@ const DIFFS: &str = "storage/session_diff/";
 
 /// A stored row. Field names and the letters of types are part of the bytes that operations keep.
 #[derive(Debug, Serialize, Deserialize)]
-struct StoredRow(Vec<(String, Cell)>);
+struct StoredRow(Vec<(String, StoredCell)>);
 
 impl StoredRow {
     /// The number of the row, where no column shows it.
     fn number(&mut self) -> Option<&mut i64> {
         self.0.iter_mut().find_map(|(name, cell)| match (&name[..], cell) {
-            ("rowid", Cell::Integer(number)) => Some(number),
+            ("rowid", StoredCell::Integer(number)) => Some(number),
             _ => None,
         })
     }
@@ -44,7 +44,7 @@ fn with_number_of(current: &[u8], bytes: &[u8]) -> rusqlite::Result<Vec<u8>> {
 
 /// A value with its type, so that it comes back as it was.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-enum Cell {
+enum StoredCell {
     #[serde(rename = "n")]
     Null,
     #[serde(rename = "i")]
@@ -61,45 +61,45 @@ enum Cell {
     Blob(Vec<u8>),
 }
 
-impl Cell {
-    fn of(value: ValueRef<'_>) -> Cell {
+impl StoredCell {
+    fn of(value: ValueRef<'_>) -> StoredCell {
         match value {
-            ValueRef::Null => Cell::Null,
-            ValueRef::Integer(number) => Cell::Integer(number),
-            ValueRef::Real(number) => Cell::Real(number.to_bits()),
+            ValueRef::Null => StoredCell::Null,
+            ValueRef::Integer(number) => StoredCell::Integer(number),
+            ValueRef::Real(number) => StoredCell::Real(number.to_bits()),
             ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
-                Ok(text) => Cell::Text(text.to_owned()),
-                Err(_) => Cell::RawText(bytes.to_vec()),
+                Ok(text) => StoredCell::Text(text.to_owned()),
+                Err(_) => StoredCell::RawText(bytes.to_vec()),
             },
-            ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
+            ValueRef::Blob(bytes) => StoredCell::Blob(bytes.to_vec()),
         }
     }
 
     fn value(self) -> Value {
         match self {
-            Cell::Null => Value::Null,
-            Cell::Integer(number) => Value::Integer(number),
-            Cell::Real(bits) => Value::Real(f64::from_bits(bits)),
-            Cell::Text(text) => Value::Text(text),
-            Cell::RawText(bytes) | Cell::Blob(bytes) => Value::Blob(bytes),
+            StoredCell::Null => Value::Null,
+            StoredCell::Integer(number) => Value::Integer(number),
+            StoredCell::Real(bits) => Value::Real(f64::from_bits(bits)),
+            StoredCell::Text(text) => Value::Text(text),
+            StoredCell::RawText(bytes) | StoredCell::Blob(bytes) => Value::Blob(bytes),
         }
     }
 
     fn is_raw_text(&self) -> bool {
-        matches!(self, Cell::RawText(_))
+        matches!(self, StoredCell::RawText(_))
     }
 }
 
 /// A table, as far as its rows have to be told apart.
-struct Table {
+struct KeyedTable {
     name: String,
     /// The columns of its key, or `rowid` where it has none.
     key: Vec<String>,
     has_rowid: bool,
 }
 
-impl Table {
-    fn read(connection: &Connection, name: &str) -> rusqlite::Result<Option<Table>> {
+impl KeyedTable {
+    fn read(connection: &Connection, name: &str) -> rusqlite::Result<Option<KeyedTable>> {
         let without_rowid: Option<bool> = connection
             .prepare_cached("SELECT wr FROM pragma_table_list WHERE name = ?1 AND type = 'table'")?
             .query_row([name], |row| row.get(0))
@@ -112,7 +112,7 @@ impl Table {
         if key.is_empty() {
             key.push("rowid".to_owned());
         }
-        Ok(Some(Table { name: name.to_owned(), key, has_rowid: !without_rowid }))
+        Ok(Some(KeyedTable { name: name.to_owned(), key, has_rowid: !without_rowid }))
     }
 
     /// What to select of a row: its columns, and its number where the table has one that no column shows.
@@ -123,13 +123,13 @@ impl Table {
     /// Reads the row that a statement is at: its place and its bytes.
     fn row(&self, row: &Row<'_>) -> rusqlite::Result<(String, Vec<u8>)> {
         let names: Vec<String> = row.as_ref().column_names().map(str::to_owned).collect();
-        let mut cells: Vec<(String, Cell)> = Vec::with_capacity(names.len());
+        let mut cells: Vec<(String, StoredCell)> = Vec::with_capacity(names.len());
         for (n, name) in names.into_iter().enumerate() {
             if !cells.iter().any(|(known, _)| *known == name) {
-                cells.push((name, Cell::of(row.get_ref(n)?)));
+                cells.push((name, StoredCell::of(row.get_ref(n)?)));
             }
         }
-        let key: Vec<&Cell> = self
+        let key: Vec<&StoredCell> = self
             .key
             .iter()
             .filter_map(|name| Some(&cells.iter().find(|(known, _)| known == name)?.1))
@@ -141,10 +141,10 @@ impl Table {
     }
 
     /// The row in a place.
-    fn at(&self, connection: &Connection, key: &[Cell]) -> rusqlite::Result<Option<Vec<u8>>> {
+    fn at(&self, connection: &Connection, key: &[StoredCell]) -> rusqlite::Result<Option<Vec<u8>>> {
         let sql =
             format!("SELECT {} FROM {} WHERE {}", self.selected(), quoted(&self.name), self.condition());
-        let values: Vec<Value> = key.iter().cloned().map(Cell::value).collect();
+        let values: Vec<Value> = key.iter().cloned().map(StoredCell::value).collect();
         connection
             .prepare_cached(&sql)?
             .query_row(rusqlite::params_from_iter(values), |row| Ok(self.row(row)?.1))
@@ -156,8 +156,8 @@ impl Table {
         equal.join(" AND ")
     }
 
-    fn delete(&self, connection: &Connection, key: &[Cell]) -> rusqlite::Result<()> {
-        let values: Vec<Value> = key.iter().cloned().map(Cell::value).collect();
+    fn delete(&self, connection: &Connection, key: &[StoredCell]) -> rusqlite::Result<()> {
+        let values: Vec<Value> = key.iter().cloned().map(StoredCell::value).collect();
         connection
             .prepare_cached(&format!("DELETE FROM {} WHERE {}", quoted(&self.name), self.condition()))?
             .execute(rusqlite::params_from_iter(values))
@@ -171,7 +171,7 @@ impl Table {
         connection: &Connection,
         row: StoredRow,
         is_there: bool,
-        key: &[Cell],
+        key: &[StoredCell],
     ) -> rusqlite::Result<()> {
         let columns: Vec<String> = row.0.iter().map(|(name, _)| quoted(name)).collect();
         let marks: Vec<&str> =
@@ -187,7 +187,7 @@ impl Table {
             true => {
                 let set: Vec<String> =
                     columns.iter().zip(&marks).map(|(column, mark)| format!("{column} = {mark}")).collect();
-                values.extend(key.iter().cloned().map(Cell::value));
+                values.extend(key.iter().cloned().map(StoredCell::value));
                 format!("UPDATE {} SET {} WHERE {}", quoted(&self.name), set.join(", "), self.condition())
             }
         };
@@ -204,7 +204,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// The rows that a transaction can change: of a column's value, with the session they belong to.
-pub(super) struct Scope<'s> {
+pub(super) struct ChangeScope<'s> {
     home: &'s OpencodeDatabase,
     rows: BTreeSet<(String, String, String)>,
     /// Changes of files.
@@ -214,9 +214,9 @@ pub(super) struct Scope<'s> {
 /// Rows by their places, with the session they belong to.
 pub(super) type Rows = BTreeMap<String, (Option<String>, Vec<u8>)>;
 
-impl<'s> Scope<'s> {
-    pub(super) fn of(home: &'s OpencodeDatabase, changes: &'s [Change]) -> Scope<'s> {
-        let mut scope = Scope { home, rows: BTreeSet::new(), diffs: Vec::new() };
+impl<'s> ChangeScope<'s> {
+    pub(super) fn of(home: &'s OpencodeDatabase, changes: &'s [Change]) -> ChangeScope<'s> {
+        let mut scope = ChangeScope { home, rows: BTreeSet::new(), diffs: Vec::new() };
         for change in changes {
             if let Some(session) = change.key.session() {
                 // Its totals change with its messages.
@@ -297,7 +297,7 @@ fn session_columns(schema: &Schema) -> Vec<(String, &'static str)> {
 }
 
 fn rows_with(connection: &Connection, table: &str, column: &str, value: &str) -> rusqlite::Result<Rows> {
-    let Some(table) = Table::read(connection, table)? else { return Ok(Rows::new()) };
+    let Some(table) = KeyedTable::read(connection, table)? else { return Ok(Rows::new()) };
     let sql =
         format!("SELECT {} FROM {} WHERE {} = ?1", table.selected(), quoted(&table.name), quoted(column));
     let mut statement = connection.prepare_cached(&sql)?;
@@ -335,27 +335,27 @@ pub(super) fn differences(before: Rows, mut after: Rows) -> Vec<Piece> {
 }
 
 /// A row or file by its place.
-enum Place {
-    Row(Table, Vec<Cell>),
+enum PiecePlace {
+    Row(KeyedTable, Vec<StoredCell>),
     File(PathBuf),
 }
 
 impl OpencodeDatabase {
-    fn place(&self, connection: &Connection, place: &str) -> rusqlite::Result<Option<Place>> {
+    fn place(&self, connection: &Connection, place: &str) -> rusqlite::Result<Option<PiecePlace>> {
         if let Some(name) = place.strip_prefix(DIFFS) {
             let session = name.strip_suffix(".json").and_then(|id| SessionId::parse_opencode(id).ok());
-            return Ok(session.and_then(|session| self.diff_path(&session)).map(Place::File));
+            return Ok(session.and_then(|session| self.diff_path(&session)).map(PiecePlace::File));
         }
         let Some((table, key)) = place.split_once('[') else { return Ok(None) };
-        let Ok(key) = serde_json::from_str::<Vec<Cell>>(&format!("[{key}")) else { return Ok(None) };
-        let table = Table::read(connection, table)?.filter(|table| table.key.len() == key.len());
-        Ok(table.map(|table| Place::Row(table, key)))
+        let Ok(key) = serde_json::from_str::<Vec<StoredCell>>(&format!("[{key}")) else { return Ok(None) };
+        let table = KeyedTable::read(connection, table)?.filter(|table| table.key.len() == key.len());
+        Ok(table.map(|table| PiecePlace::Row(table, key)))
     }
 
     fn stored_at(&self, connection: &Connection, place: &str) -> rusqlite::Result<Option<Vec<u8>>> {
         match self.place(connection, place)? {
-            Some(Place::Row(table, key)) => table.at(connection, &key),
-            Some(Place::File(path)) => Ok(std::fs::read(path).ok()),
+            Some(PiecePlace::Row(table, key)) => table.at(connection, &key),
+            Some(PiecePlace::File(path)) => Ok(std::fs::read(path).ok()),
             None => Ok(None),
         }
     }
@@ -421,10 +421,10 @@ impl OpencodeDatabase {
         let removed =
             pieces.iter().filter(|piece| piece.after.is_none() && piece.place.starts_with("message["));
         for piece in removed {
-            let Ok(key) = serde_json::from_str::<Vec<Cell>>(&piece.place["message".len()..]) else {
+            let Ok(key) = serde_json::from_str::<Vec<StoredCell>>(&piece.place["message".len()..]) else {
                 continue;
             };
-            let [Cell::Text(message)] = &key[..] else { continue };
+            let [StoredCell::Text(message)] = &key[..] else { continue };
             let rows = rows_with(connection, "part", "message_id", message).map_err(failed)?;
             if let Some(place) = rows.keys().find(|place| !places.contains(place.as_str())) {
                 return Err(CommitError::Altered {
@@ -446,7 +446,7 @@ impl OpencodeDatabase {
         bytes: &[u8],
         given: &mut BTreeMap<String, i64>,
     ) -> rusqlite::Result<Vec<u8>> {
-        let Some(Place::Row(table, _)) = self.place(connection, &piece.place)? else {
+        let Some(PiecePlace::Row(table, _)) = self.place(connection, &piece.place)? else {
             return Ok(bytes.to_vec());
         };
         let mut row: StoredRow = serde_json::from_slice(bytes).map_err(unwritable)?;
@@ -469,7 +469,7 @@ impl OpencodeDatabase {
     }
 
     fn write_row(&self, connection: &Connection, piece: &Piece) -> rusqlite::Result<()> {
-        let Some(Place::Row(table, key)) = self.place(connection, &piece.place)? else { return Ok(()) };
+        let Some(PiecePlace::Row(table, key)) = self.place(connection, &piece.place)? else { return Ok(()) };
         match &piece.after {
             Some(bytes) => {
                 let row: StoredRow = serde_json::from_slice(bytes).map_err(unwritable)?;

@@ -10,11 +10,11 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::OpencodeDatabase;
-use super::column::{self, Column};
+use super::column::{self, DocumentColumn};
 use super::converted::push_after_earlier;
 use super::row::{
-    Cell, RowCursor, add_part, array, bad_id, damaged, message_record, names, object, place_of, row_document,
-    sort_parts, text_of,
+    ColumnValue, RowCursor, add_part, array, bad_id, damaged, message_record, names, object, place_of,
+    row_document, sort_parts, text_of,
 };
 use super::schema::Schema;
 use crate::check::Problem;
@@ -132,7 +132,7 @@ impl Read for OpencodeDatabase {
                 Err(error) if is_damage(&error) => {
                     let rest =
                         self.salvage_messages(session, want, cursor.as_ref(), &mut found.quarantined)?;
-                    Page { rows: rest, unusable: Vec::new(), next: None }
+                    MessagePage { rows: rest, unusable: Vec::new(), next: None }
                 }
                 Err(error) => return Err(self.read_error(&error)),
             };
@@ -225,7 +225,7 @@ impl OpencodeDatabase {
     fn session_record(
         &self,
         table: &str,
-        columns: &[&Column],
+        columns: &[&DocumentColumn],
         row: &Row<'_>,
     ) -> rusqlite::Result<Result<(SessionRecord, Vec<Quarantined>), Quarantined>> {
         let id = text_of(row.get_ref(0)?);
@@ -255,7 +255,7 @@ impl OpencodeDatabase {
 }
 
 /// Some messages of a session.
-struct Page {
+struct MessagePage {
     rows: Vec<MessageRecord>,
     unusable: Vec<Quarantined>,
     /// Where the next page begins, if there is one.
@@ -267,7 +267,7 @@ fn read_page(
     session: &SessionId,
     after: Option<&RowCursor>,
     want: Want,
-) -> rusqlite::Result<Page> {
+) -> rusqlite::Result<MessagePage> {
     const FIRST: &str = "SELECT id, time_created, data FROM message WHERE session_id = ?1 \
          ORDER BY time_created, id LIMIT ?2";
     const NEXT: &str = "SELECT id, time_created, data FROM message WHERE session_id = ?1 \
@@ -277,11 +277,11 @@ fn read_page(
         None => statement.query((session.as_str(), PAGE))?,
         Some((time, id)) => statement.query((session.as_str(), PAGE, time, id))?,
     };
-    let mut page = Page { rows: Vec::new(), unusable: Vec::new(), next: None };
+    let mut page = MessagePage { rows: Vec::new(), unusable: Vec::new(), next: None };
     let (mut n_rows, mut n_bytes) = (0, 0);
     while let Some(row) = rows.next()? {
         n_rows += 1;
-        let position = (Cell::from(row.get_ref(1)?), Cell::from(row.get_ref(0)?));
+        let position = (ColumnValue::from(row.get_ref(1)?), ColumnValue::from(row.get_ref(0)?));
         match message_record(session, row.get_ref(0)?, row.get_ref(1)?, row.get_ref(2)?) {
             Ok(mut record) => {
                 read_parts(connection, session, &mut record, want)?;
@@ -342,7 +342,7 @@ pub(super) fn document(
     let place = place_of(key);
     let problem = |reason| Quarantined { place: place.clone(), reason, session: key.session().cloned() };
     let stored = |document| Stored::new(key.clone(), document, place.clone());
-    let from_columns = |tables: &[&str], columns: &'static [Column], filter: &str, id: &str| {
+    let from_columns = |tables: &[&str], columns: &'static [DocumentColumn], filter: &str, id: &str| {
         for table in tables {
             let columns = schema.present(table, columns);
             let sql = format!("SELECT {} FROM {table} WHERE {filter} = ?1", names(&columns));

@@ -8,15 +8,15 @@ use annals_core::{Document, Key, Position, Stored};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Row, ToSql};
 
-use super::column::{Column, write_object};
+use super::column::{DocumentColumn, write_object};
 use crate::home::{MessageRecord, Quarantined, Reason, row_place};
 
 /// `time_created` and `id` of a row, whatever they hold.
-pub(super) type RowCursor = (Cell, Cell);
+pub(super) type RowCursor = (ColumnValue, ColumnValue);
 
 /// What a column holds. A text in it need not be one: SQLite does not check that it is UTF-8.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Cell {
+pub(super) enum ColumnValue {
     Null,
     Integer(i64),
     Real(f64),
@@ -24,31 +24,31 @@ pub(super) enum Cell {
     Blob(Vec<u8>),
 }
 
-impl Cell {
+impl ColumnValue {
     pub(super) fn value(&self) -> ValueRef<'_> {
         match self {
-            Cell::Null => ValueRef::Null,
-            Cell::Integer(number) => ValueRef::Integer(*number),
-            Cell::Real(number) => ValueRef::Real(*number),
-            Cell::Text(bytes) => ValueRef::Text(bytes),
-            Cell::Blob(bytes) => ValueRef::Blob(bytes),
+            ColumnValue::Null => ValueRef::Null,
+            ColumnValue::Integer(number) => ValueRef::Integer(*number),
+            ColumnValue::Real(number) => ValueRef::Real(*number),
+            ColumnValue::Text(bytes) => ValueRef::Text(bytes),
+            ColumnValue::Blob(bytes) => ValueRef::Blob(bytes),
         }
     }
 }
 
-impl From<ValueRef<'_>> for Cell {
-    fn from(value: ValueRef<'_>) -> Cell {
+impl From<ValueRef<'_>> for ColumnValue {
+    fn from(value: ValueRef<'_>) -> ColumnValue {
         match value {
-            ValueRef::Null => Cell::Null,
-            ValueRef::Integer(number) => Cell::Integer(number),
-            ValueRef::Real(number) => Cell::Real(number),
-            ValueRef::Text(bytes) => Cell::Text(bytes.to_vec()),
-            ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
+            ValueRef::Null => ColumnValue::Null,
+            ValueRef::Integer(number) => ColumnValue::Integer(number),
+            ValueRef::Real(number) => ColumnValue::Real(number),
+            ValueRef::Text(bytes) => ColumnValue::Text(bytes.to_vec()),
+            ValueRef::Blob(bytes) => ColumnValue::Blob(bytes.to_vec()),
         }
     }
 }
 
-impl ToSql for Cell {
+impl ToSql for ColumnValue {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(self.value()))
     }
@@ -145,7 +145,7 @@ pub(super) fn array(items: &[Document]) -> Result<Document, Reason> {
 /// The object of a row, and what of it could not be used.
 pub(super) fn object(
     place: &str,
-    columns: &[&Column],
+    columns: &[&DocumentColumn],
     row: &Row<'_>,
     session: Option<&SessionId>,
 ) -> rusqlite::Result<(Document, Vec<Quarantined>)> {
@@ -168,7 +168,7 @@ pub(super) fn object(
 }
 
 /// The columns as a list for SQL.
-pub(super) fn names(columns: &[&Column]) -> String {
+pub(super) fn names(columns: &[&DocumentColumn]) -> String {
     columns.iter().map(|column| column.name).collect::<Vec<_>>().join(", ")
 }
 

@@ -7,9 +7,9 @@ use annals_core::{Document, Key, Stored};
 use rusqlite::{Connection, Row, ToSql};
 
 use super::OpencodeDatabase;
-use super::column::{self, Column};
+use super::column::{self, DocumentColumn};
 use super::row::{
-    Cell, RowCursor, add_part, array, message_record, names, object, place_of, sort_parts, text_of,
+    ColumnValue, RowCursor, add_part, array, message_record, names, object, place_of, sort_parts, text_of,
 };
 use crate::home::{DamagedRows, Found, MessageRecord, Quarantined, ReadError, Reason, SessionRecord, Want};
 use crate::sqlite::salvage::{Scan, Unreadable};
@@ -47,7 +47,7 @@ impl OpencodeDatabase {
     /// A document that stands beside a session, found without any index. `None` if that cannot be told: other documents
     /// are found by reading their session.
     pub(super) fn salvage_document(&self, key: &Key) -> Result<Option<Option<Stored>>, ReadError> {
-        let (session, table, known): (_, _, &'static [Column]) = match key {
+        let (session, table, known): (_, _, &'static [DocumentColumn]) = match key {
             Key::Todo(session) => (session, "todo", column::TODO),
             Key::Share(session) => (session, "session_share", column::SHARE),
             _ => return Ok(None),
@@ -57,13 +57,16 @@ impl OpencodeDatabase {
         let position = if table == "todo" { "position" } else { "0" };
         let list = format!("{}, {position}", names(&columns));
         let mut rows = self.scan(table, &list, Some(session.as_str()), &|row| {
-            Ok((Cell::from(row.get_ref(columns.len())?), object(table, &columns, row, Some(session))?.0))
+            Ok((
+                ColumnValue::from(row.get_ref(columns.len())?),
+                object(table, &columns, row, Some(session))?.0,
+            ))
         })?;
         if !rows.quarantined.is_empty() {
             return Ok(None);
         }
         rows.value.sort_by_key(|(position, _)| match position {
-            Cell::Integer(position) => *position,
+            ColumnValue::Integer(position) => *position,
             _ => i64::MAX,
         });
         let documents: Vec<Document> = rows.value.into_iter().map(|(_, document)| document).collect();
@@ -95,7 +98,7 @@ impl OpencodeDatabase {
                 Err(problem) => quarantined.push(problem),
             }
         }
-        if let Some((Cell::Integer(time), Cell::Text(last))) = after {
+        if let Some((ColumnValue::Integer(time), ColumnValue::Text(last))) = after {
             records.retain(|record| (record.made, message_id(record).as_bytes()) > (*time, last.as_slice()));
         }
         records.sort_by(|a, b| (a.made, message_id(a)).cmp(&(b.made, message_id(b))));
@@ -105,7 +108,11 @@ impl OpencodeDatabase {
             .map(|(place, record)| (message_id(record).to_owned(), place))
             .collect();
         let parts = self.scan("part", "message_id, id, data", Some(id), &|row| {
-            Ok((text_of(row.get_ref(0)?), Cell::from(row.get_ref(1)?), Cell::from(row.get_ref(2)?)))
+            Ok((
+                text_of(row.get_ref(0)?),
+                ColumnValue::from(row.get_ref(1)?),
+                ColumnValue::from(row.get_ref(2)?),
+            ))
         })?;
         quarantined.extend(parts.quarantined.into_iter().map(|problem| problem.of(&session.id)));
         for (message, part, data) in parts.value {

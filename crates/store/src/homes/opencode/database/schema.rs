@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
 
-use super::column::Column;
+use super::column::DocumentColumn;
 use crate::sqlite::is_damage;
 
 /// Every migration up to OpenCode 1.18.33, in order. The first [`N_IN_1_2_27`] are those of 1.2.27.
@@ -123,7 +123,7 @@ impl Schema {
     }
 
     /// Those of a table's known columns that this database has.
-    pub(super) fn present<'c>(&self, table: &str, columns: &'c [Column]) -> Vec<&'c Column> {
+    pub(super) fn present<'c>(&self, table: &str, columns: &'c [DocumentColumn]) -> Vec<&'c DocumentColumn> {
         columns.iter().filter(|column| self.has_column(table, column.name)).collect()
     }
 

@@ -33,7 +33,7 @@ impl Source for OpencodeDatabase {
         };
         let mut survey = Survey { projects, ..Survey::default() };
         let mut seen = std::collections::HashSet::new();
-        for Row { id, project, updated, evidence } in rows {
+        for SurveyRow { id, project, updated, evidence } in rows {
             let Ok(session) = SessionId::parse_opencode(&id) else { continue };
             if !seen.insert(session.clone()) {
                 continue;
@@ -75,7 +75,7 @@ impl Source for OpencodeDatabase {
 }
 
 /// What a survey takes from the row of a session.
-struct Row {
+struct SurveyRow {
     id: String,
     project: String,
     updated: i64,
@@ -126,8 +126,8 @@ fn count(connection: &Connection, sql: &str, counts: &mut HashMap<String, Vec<u8
 }
 
 impl OpencodeDatabase {
-    fn session_rows(&self, connection: &Connection) -> rusqlite::Result<Vec<Row>> {
-        let mut sessions: Vec<Row> = Vec::new();
+    fn session_rows(&self, connection: &Connection) -> rusqlite::Result<Vec<SurveyRow>> {
+        let mut sessions: Vec<SurveyRow> = Vec::new();
         for table in self.schema.session_tables() {
             let has = |column: &&str| self.schema.has_column(table, column);
             let columns: Vec<&str> = EVIDENCE.iter().copied().filter(has).collect();
@@ -141,7 +141,7 @@ impl OpencodeDatabase {
                     told.extend_from_slice(text_of(row.get_ref(column)?).as_bytes());
                     told.push(0);
                 }
-                sessions.push(Row {
+                sessions.push(SurveyRow {
                     id: text_of(row.get_ref(0)?),
                     project: text_of(row.get_ref(1)?),
                     updated: row.get_ref(2)?.as_i64_or_null().ok().flatten().unwrap_or(0),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use annals_core::Key;
 use annals_core::id::{Millis, ProjectId, SessionId};
 
-use super::files::Shape;
+use super::files::DocumentShape;
 use super::journal::{self, Journal};
 use super::layout::{Layout, flat_path, stem};
 use super::read::{documents, list_sessions, read_document};
@@ -111,7 +111,8 @@ impl OpencodeDirectory {
         }
         for session in known {
             for key in [Key::Todo(session.clone()), Key::Diff(session.clone()), Key::Share(session.clone())] {
-                let shape = if matches!(key, Key::Share(_)) { Shape::Object } else { Shape::Array };
+                let shape =
+                    if matches!(key, Key::Share(_)) { DocumentShape::Object } else { DocumentShape::Array };
                 if let Err(quarantined) = read_document(tree, &flat_path(&key), shape, key) {
                     problems.push(unreadable(quarantined));
                 }

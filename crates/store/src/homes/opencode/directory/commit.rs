@@ -16,8 +16,8 @@ use crate::homes::opencode::arrange;
 use annals_core::{Change, ContentHash, Document, Expected, Key, Transaction};
 use rayon::prelude::*;
 
-use super::files::{Files, View};
-use super::journal::{self, Journal, Step};
+use super::files::{Files, FilesView};
+use super::journal::{self, Journal, JournalStep};
 use super::layout::{Layout, flat_path};
 use super::read::locate;
 use super::{OpencodeDirectory, Root, Tree};
@@ -55,7 +55,7 @@ impl Write for OpencodeDirectory {
         if let Some(note) = &self.noter {
             note.note(&self.pieces(root, &changes)?)?;
         }
-        let edits: Vec<Edit<'_>> = changes.iter().map(Edit::of).collect();
+        let edits: Vec<FileEdit<'_>> = changes.iter().map(FileEdit::of).collect();
         committer.commit(&reason, &edits)?;
         for change in &changes {
             if let Change { key: Key::Session(_, session), document: None, .. } = change
@@ -85,7 +85,7 @@ impl Root {
     /// The root as it is now. A transaction that was decided and not done is finished first. Where that cannot be done,
     /// because someone is at it or the disk cannot be written to, the files are seen as they will be.
     pub(super) fn tree(&self) -> Tree<'_> {
-        let mut view = View { files: &self.files, overlay: BTreeMap::new() };
+        let mut view = FilesView { files: &self.files, overlay: BTreeMap::new() };
         // A journal that cannot be understood stops writers; readers see the files as they are.
         if self.layout == Layout::Flat
             && let Ok(Some(journal)) = Journal::read(&self.files)
@@ -162,15 +162,15 @@ fn order_of(change: &Change) -> (bool, i8) {
 
 /// A file that is to be written or removed.
 #[derive(Debug)]
-pub(super) struct Edit<'e> {
+pub(super) struct FileEdit<'e> {
     pub(super) path: String,
     pub(super) bytes: Option<&'e [u8]>,
 }
 
-impl<'e> Edit<'e> {
-    fn of(change: &'e Change) -> Edit<'e> {
+impl<'e> FileEdit<'e> {
+    fn of(change: &'e Change) -> FileEdit<'e> {
         let bytes = change.document.as_ref().map(Document::bytes);
-        Edit { path: flat_path(&change.key), bytes }
+        FileEdit { path: flat_path(&change.key), bytes }
     }
 
     /// As [`order_of`] has it, told by the path.
@@ -250,7 +250,7 @@ impl Committer<'_> {
     }
 
     /// Makes changes that were checked, all or none.
-    pub(super) fn commit(&self, reason: &str, edits: &[Edit<'_>]) -> Result<(), CommitError> {
+    pub(super) fn commit(&self, reason: &str, edits: &[FileEdit<'_>]) -> Result<(), CommitError> {
         match edits {
             [] => Ok(()),
             [edit] => self.commit_one(edit),
@@ -291,7 +291,7 @@ impl Committer<'_> {
     }
 
     /// One change: staged beside the journal and renamed, or unlinked. Either is atomic.
-    fn commit_one(&self, edit: &Edit<'_>) -> Result<(), CommitError> {
+    fn commit_one(&self, edit: &FileEdit<'_>) -> Result<(), CommitError> {
         let path = edit.path.clone();
         let failed = |source| self.failed(&path, source);
         match edit.bytes {
@@ -311,12 +311,12 @@ impl Committer<'_> {
         self.tidy_and_sync(vec![path.clone()]).map_err(|source| self.unfinished(&path, source))
     }
 
-    fn commit_all(&self, reason: &str, edits: &[Edit<'_>]) -> Result<(), CommitError> {
+    fn commit_all(&self, reason: &str, edits: &[FileEdit<'_>]) -> Result<(), CommitError> {
         let mut steps = Vec::with_capacity(edits.len());
         for (n, edit) in edits.iter().enumerate() {
             // What cannot be read is not as it was found either.
             let was = self.files.bytes(&edit.path).unwrap_or(None);
-            steps.push(Step {
+            steps.push(JournalStep {
                 path: edit.path.clone(),
                 staged: edit.bytes.map(|_| n.to_string()),
                 was: was.map(|bytes| ContentHash::of(&bytes).to_string()),
@@ -342,7 +342,7 @@ impl Committer<'_> {
     fn decide(
         &self,
         journal: &Journal,
-        edits: &[Edit<'_>],
+        edits: &[FileEdit<'_>],
         made: &mut Vec<String>,
     ) -> Result<(), (String, io::Error)> {
         let stage = journal.stage();
@@ -360,10 +360,11 @@ impl Committer<'_> {
         // A file moved into a directory that a power cut takes away would go with it.
         self.sync_holders(made).map_err(at(&stage))?;
         // Syncing one file waits for the disk; syncing several at once lets the file system do it in one go.
-        let stage_one = |(step, edit): (&Step, &Edit<'_>)| match (journal.staged_path(step), edit.bytes) {
-            (Some(staged), Some(bytes)) => self.stage(&staged, &step.path, bytes).map_err(at(&step.path)),
-            _ => Ok(()),
-        };
+        let stage_one =
+            |(step, edit): (&JournalStep, &FileEdit<'_>)| match (journal.staged_path(step), edit.bytes) {
+                (Some(staged), Some(bytes)) => self.stage(&staged, &step.path, bytes).map_err(at(&step.path)),
+                _ => Ok(()),
+            };
         parallel::run(|| journal.steps.par_iter().zip(edits).try_for_each(stage_one))?;
         let draft = format!("{stage}/journal");
         let text = serde_json::to_vec_pretty(journal).map_err(|error| (draft.clone(), error.into()))?;
@@ -421,7 +422,7 @@ impl Committer<'_> {
     }
 
     /// Whether a document still is what the transaction found when it was decided.
-    fn is_as_found(&self, step: &Step) -> io::Result<bool> {
+    fn is_as_found(&self, step: &JournalStep) -> io::Result<bool> {
         match self.files.bytes(&step.path) {
             Ok(found) => Ok(step.was == found.map(|bytes| ContentHash::of(&bytes).to_string())),
             Err(reason) => Err(io::Error::other(reason.to_string())),

@@ -25,7 +25,7 @@ pub(super) struct Files {
 
 /// Files seen as a decided transaction will leave them, so that no reader sees half of one.
 #[derive(Debug)]
-pub(super) struct View<'f> {
+pub(super) struct FilesView<'f> {
     pub(super) files: &'f Files,
     /// Where the new content of a path is for now, or that there will be none.
     pub(super) overlay: BTreeMap<String, Option<String>>,
@@ -33,14 +33,14 @@ pub(super) struct View<'f> {
 
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct DirectoryEntry {
     pub(super) name: String,
     pub(super) is_dir: bool,
 }
 
 /// What a document at some place must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum DocumentShape {
     Object,
     Array,
 }
@@ -62,7 +62,7 @@ impl Files {
         self.path.join(path).display().to_string()
     }
 
-    fn entries(&self, folder: &Folder, path: &str) -> io::Result<Vec<Entry>> {
+    fn entries(&self, folder: &Folder, path: &str) -> io::Result<Vec<DirectoryEntry>> {
         let mut entries = Vec::new();
         folder.list(|name, kind| {
             let is_dir = match kind {
@@ -70,7 +70,7 @@ impl Files {
                 EntryKind::Directory => true,
                 EntryKind::Unclear => self.dir.is_dir(format!("{path}/{name}")),
             };
-            entries.push(Entry { name: name.to_owned(), is_dir });
+            entries.push(DirectoryEntry { name: name.to_owned(), is_dir });
         })?;
         Ok(entries)
     }
@@ -133,7 +133,7 @@ fn refusal(error: &io::Error) -> Reason {
     }
 }
 
-impl View<'_> {
+impl FilesView<'_> {
     /// Whether anything has this name.
     pub(super) fn exists(&self, path: &str) -> bool {
         match self.overlay.get(path) {
@@ -143,12 +143,12 @@ impl View<'_> {
     }
 
     /// The entries of a directory, hidden ones and names that are not UTF-8 left out. A missing directory is empty.
-    pub(super) fn list(&self, path: &str) -> Result<Vec<Entry>, Reason> {
+    pub(super) fn list(&self, path: &str) -> Result<Vec<DirectoryEntry>, Reason> {
         Ok(self.open_listed(path)?.1)
     }
 
     /// The same, and the directory itself, if it is there: files in it can be read without looking for it again.
-    pub(super) fn open_listed(&self, path: &str) -> Result<(Option<Folder>, Vec<Entry>), Reason> {
+    pub(super) fn open_listed(&self, path: &str) -> Result<(Option<Folder>, Vec<DirectoryEntry>), Reason> {
         let listed = Folder::open(&self.files.dir, path).and_then(|folder| {
             let entries = self.files.entries(&folder, path)?;
             Ok((Some(folder), entries))
@@ -180,7 +180,7 @@ impl View<'_> {
     ///
     /// OpenCode rewrites files in place, so a reader can meet half of one. A file that does not parse and has just been
     /// written is read once more after a moment; then it is reported.
-    pub(super) fn read(&self, path: &str, shape: Shape) -> Result<Option<Document>, Reason> {
+    pub(super) fn read(&self, path: &str, shape: DocumentShape) -> Result<Option<Document>, Reason> {
         self.read_in(None, path, shape)
     }
 
@@ -189,7 +189,7 @@ impl View<'_> {
         &self,
         folder: Option<&Folder>,
         path: &str,
-        shape: Shape,
+        shape: DocumentShape,
     ) -> Result<Option<Document>, Reason> {
         let Some(bytes) = self.bytes_in(folder, path)? else { return Ok(None) };
         let document = match Document::parse(bytes) {
@@ -202,8 +202,8 @@ impl View<'_> {
             Err(error) => return Err(Reason::Json(error)),
         };
         let (wanted, kind) = match shape {
-            Shape::Object => ("an object", annals_core::json::Kind::Object),
-            Shape::Array => ("an array", annals_core::json::Kind::Array),
+            DocumentShape::Object => ("an object", annals_core::json::Kind::Object),
+            DocumentShape::Array => ("an array", annals_core::json::Kind::Array),
         };
         let found = document.root().kind();
         if found != kind {
@@ -243,7 +243,7 @@ impl View<'_> {
     }
 
     /// Adds to a listing what will be there, and takes out what will not.
-    fn overlay_entries(&self, directory: &str, entries: &mut Vec<Entry>) {
+    fn overlay_entries(&self, directory: &str, entries: &mut Vec<DirectoryEntry>) {
         let prefix = format!("{directory}/");
         for (path, staged) in self.overlay.range(prefix.clone()..) {
             let Some(rest) = path.strip_prefix(&prefix) else { break };
@@ -257,9 +257,9 @@ impl View<'_> {
     }
 }
 
-fn push_new(entries: &mut Vec<Entry>, name: &str, is_dir: bool) {
+fn push_new(entries: &mut Vec<DirectoryEntry>, name: &str, is_dir: bool) {
     if entries.iter().all(|entry| entry.name != name) {
-        entries.push(Entry { name: name.to_owned(), is_dir });
+        entries.push(DirectoryEntry { name: name.to_owned(), is_dir });
     }
 }
 

@@ -29,12 +29,12 @@ pub(super) struct Journal {
     pub(super) version: u32,
     pub(super) transaction: String,
     pub(super) reason: String,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<JournalStep>,
 }
 
 /// One file to be put in its place or deleted, in the order in which it is to be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Step {
+pub(super) struct JournalStep {
     pub(super) path: String,
     /// Name of the staged file; none for a deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ impl Journal {
         stage_directory(&self.transaction)
     }
 
-    pub(super) fn staged_path(&self, step: &Step) -> Option<String> {
+    pub(super) fn staged_path(&self, step: &JournalStep) -> Option<String> {
         step.staged.as_ref().map(|name| format!("{}/{name}", self.stage()))
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use annals_core::id::SessionId;
 use annals_core::{Change, Key};
 
-use super::commit::{Committer, Edit, LOCK_PATIENCE};
+use super::commit::{Committer, FileEdit, LOCK_PATIENCE};
 use super::layout::{Layout, flat_path};
 use super::{OpencodeDirectory, Root};
 use crate::home::pieces::{Exchange, Noter, Piece, Undo, hash_of};
@@ -41,14 +41,14 @@ impl Undo for OpencodeDirectory {
         }
         let (own, older): (Vec<&Exchange>, Vec<&Exchange>) =
             pieces.iter().partition(|piece| piece.place.starts_with(&root.prefix));
-        let mut edits: Vec<Edit<'_>> = own
+        let mut edits: Vec<FileEdit<'_>> = own
             .iter()
-            .map(|piece| Edit {
+            .map(|piece| FileEdit {
                 path: piece.place[root.prefix.len()..].to_owned(),
                 bytes: piece.bytes.as_deref(),
             })
             .collect();
-        edits.sort_by_key(Edit::order);
+        edits.sort_by_key(FileEdit::order);
         committer.commit("take back an operation", &edits)?;
         for piece in older {
             self.write_older(piece).map_err(|source| CommitError::Unfinished {

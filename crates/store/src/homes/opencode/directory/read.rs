@@ -8,7 +8,7 @@ use annals_core::lens::{Message, Session};
 use annals_core::{Key, Position, Stored, position};
 use rayon::prelude::*;
 
-use super::files::{Entry, Shape};
+use super::files::{DirectoryEntry, DocumentShape};
 use super::journal::Mark;
 use super::layout::{Layout, flat_path, stem};
 use super::{OpencodeDirectory, Tree};
@@ -40,7 +40,7 @@ impl Read for OpencodeDirectory {
         let Some(tree) = self.flat_tree() else { return Ok(found) };
         for (name, path) in documents(&tree, "project")? {
             let read = match ProjectId::parse(&name) {
-                Ok(project) => read_document(&tree, &path, Shape::Object, Key::Project(project)),
+                Ok(project) => read_document(&tree, &path, DocumentShape::Object, Key::Project(project)),
                 Err(error) => Err(bad_name(&tree, &path, error)),
             };
             found.take(read, Vec::push);
@@ -143,8 +143,8 @@ impl Read for OpencodeDirectory {
                 _ => continue,
             };
             let shape = match key {
-                Key::Todo(_) | Key::Diff(_) => Shape::Array,
-                _ => Shape::Object,
+                Key::Todo(_) | Key::Diff(_) => DocumentShape::Array,
+                _ => DocumentShape::Object,
             };
             if let Some(stored) = read_document(&tree, &path, shape, key.clone())? {
                 return Ok(Some(stored));
@@ -275,7 +275,7 @@ fn measure(tree: &Tree<'_>, directory: &str, levels: usize) -> (usize, u64) {
 
 /// Where a session document is in a tree.
 #[derive(Debug)]
-pub(super) struct Located {
+pub(super) struct LocatedSession {
     pub(super) session: SessionId,
     pub(super) project: ProjectId,
     pub(super) path: String,
@@ -346,7 +346,7 @@ impl OpencodeDirectory {
             };
             let mut session = None;
             for (_, path) in &parts {
-                match tree.view.read(path, Shape::Object) {
+                match tree.view.read(path, DocumentShape::Object) {
                     Ok(document) => session = document.as_ref().and_then(named),
                     Err(reason @ Reason::Refused(_)) => {
                         orphans.unlisted.push(Quarantined { place: tree.place(path), reason, session: None });
@@ -372,11 +372,13 @@ impl OpencodeDirectory {
     pub(super) fn read_session(
         &self,
         tree: &Tree<'_>,
-        located: Located,
+        located: LocatedSession,
     ) -> Result<Option<SessionRecord>, Quarantined> {
-        let Located { session: id, mut project, path } = located;
+        let LocatedSession { session: id, mut project, path } = located;
         let key = Key::Session(project.clone(), id.clone());
-        let Some(mut stored) = read_document(tree, &path, Shape::Object, key)? else { return Ok(None) };
+        let Some(mut stored) = read_document(tree, &path, DocumentShape::Object, key)? else {
+            return Ok(None);
+        };
         if *tree.layout == Layout::PerSession {
             // Its path names no project, so here the document has to.
             let named = stored.document.lens::<Session<'_>>().project_id;
@@ -401,7 +403,7 @@ impl<T> Found<Vec<T>> {
 }
 
 /// Every place of a tree where a session's document is.
-pub(super) fn locate(tree: &Tree<'_>, id: &SessionId) -> Result<Vec<Located>, Quarantined> {
+pub(super) fn locate(tree: &Tree<'_>, id: &SessionId) -> Result<Vec<LocatedSession>, Quarantined> {
     let projects = match tree.layout {
         Layout::PerProject(project) => vec![project.clone()],
         Layout::PerSession => vec![ProjectId::global()],
@@ -412,7 +414,7 @@ pub(super) fn locate(tree: &Tree<'_>, id: &SessionId) -> Result<Vec<Located>, Qu
     };
     let located = projects.into_iter().map(|project| {
         let path = tree.layout.session(&project, id);
-        Located { session: id.clone(), project, path }
+        LocatedSession { session: id.clone(), project, path }
     });
     Ok(located.filter(|located| tree.view.exists(&located.path)).collect())
 }
@@ -422,7 +424,7 @@ pub(super) fn list_sessions(
     tree: &Tree<'_>,
     query: &SessionQuery,
     quarantined: &mut Vec<Quarantined>,
-) -> Result<Vec<Located>, ReadError> {
+) -> Result<Vec<LocatedSession>, ReadError> {
     let wanted = |project: &ProjectId| query.projects.is_empty() || query.projects.contains(project);
     let mut located = Vec::new();
     let mut directories: Vec<(ProjectId, String)> = Vec::new();
@@ -436,7 +438,7 @@ pub(super) fn list_sessions(
             let per_session = SessionId::parse_opencode(&entry.name).ok().filter(|_| tree.view.exists(&meta));
             match (tree.layout, per_session) {
                 (Layout::PerSession, Some(session)) => {
-                    located.push(Located { session, project: ProjectId::global(), path: meta });
+                    located.push(LocatedSession { session, project: ProjectId::global(), path: meta });
                 }
                 (Layout::Flat, None) => match ProjectId::parse(&entry.name) {
                     Ok(project) => directories.push((project, path)),
@@ -452,7 +454,7 @@ pub(super) fn list_sessions(
             Vec::new()
         }) {
             match SessionId::parse_opencode(&name) {
-                Ok(session) => located.push(Located { session, project: project.clone(), path }),
+                Ok(session) => located.push(LocatedSession { session, project: project.clone(), path }),
                 Err(error) => quarantined.push(bad_name(tree, &path, error)),
             }
         }
@@ -495,7 +497,7 @@ fn sorted_messages(tree: &Tree<'_>, session: &SessionRecord) -> (Vec<Pending>, V
             }
         };
         let key = Key::Message(session.id.clone(), id.clone());
-        match read_document_in(tree, folder.as_ref(), &path, Shape::Object, key) {
+        match read_document_in(tree, folder.as_ref(), &path, DocumentShape::Object, key) {
             Err(problem) => quarantined.push(problem),
             Ok(None) => {}
             Ok(Some(stored)) => {
@@ -524,7 +526,7 @@ fn complete(
     let key = Key::Message(session.id.clone(), pending.id.clone());
     let stored = match pending.stored.take() {
         Some(stored) => stored,
-        None => match read_document(tree, &pending.path, Shape::Object, key)? {
+        None => match read_document(tree, &pending.path, DocumentShape::Object, key)? {
             Some(stored) => stored,
             None => return Ok(None),
         },
@@ -561,7 +563,7 @@ fn complete(
     parts.sort_by(|(a_at, a, _), (b_at, b, _)| position::order((*a_at, a.as_str()), (*b_at, b.as_str())));
     for (position, id, path) in parts {
         let key = Key::Part(session.id.clone(), pending.id.clone(), id);
-        match read_document_in(tree, folder.as_ref(), &path, Shape::Object, key) {
+        match read_document_in(tree, folder.as_ref(), &path, DocumentShape::Object, key) {
             Ok(Some(stored)) => record.parts.push(stored.at(position)),
             Ok(None) => {}
             Err(problem) => record.quarantined.push(problem),
@@ -571,11 +573,14 @@ fn complete(
 }
 
 /// The entries of a directory, or the directory itself as unreadable.
-fn entries(tree: &Tree<'_>, directory: &str) -> Result<Vec<Entry>, Quarantined> {
+fn entries(tree: &Tree<'_>, directory: &str) -> Result<Vec<DirectoryEntry>, Quarantined> {
     Ok(open_entries(tree, directory)?.1)
 }
 
-fn open_entries(tree: &Tree<'_>, directory: &str) -> Result<(Option<Folder>, Vec<Entry>), Quarantined> {
+fn open_entries(
+    tree: &Tree<'_>,
+    directory: &str,
+) -> Result<(Option<Folder>, Vec<DirectoryEntry>), Quarantined> {
     let problem = |reason| Quarantined { place: tree.place(directory), reason, session: None };
     tree.view.open_listed(directory).map_err(problem)
 }
@@ -604,7 +609,7 @@ fn open_documents(tree: &Tree<'_>, directory: &str) -> Result<Listing, Quarantin
 pub(super) fn read_document(
     tree: &Tree<'_>,
     path: &str,
-    shape: Shape,
+    shape: DocumentShape,
     key: Key,
 ) -> Result<Option<Stored>, Quarantined> {
     read_document_in(tree, None, path, shape, key)
@@ -615,7 +620,7 @@ fn read_document_in(
     tree: &Tree<'_>,
     folder: Option<&Folder>,
     path: &str,
-    shape: Shape,
+    shape: DocumentShape,
     key: Key,
 ) -> Result<Option<Stored>, Quarantined> {
     let place = tree.place(path);

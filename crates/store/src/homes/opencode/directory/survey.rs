@@ -14,9 +14,9 @@ use annals_core::id::{MessageId, Millis, PartId, SessionId};
 use annals_core::lens::Message;
 use annals_core::{Key, Position, Stored};
 
-use super::files::Shape;
+use super::files::DocumentShape;
 use super::layout::{Layout, stem};
-use super::read::{self, Located};
+use super::read::{self, LocatedSession};
 use super::{OpencodeDirectory, Tree};
 use crate::home::{Found, Quarantined, Read, ReadError, Reason, SessionRecord};
 use crate::platform::{self, Stamp};
@@ -52,7 +52,7 @@ impl Source for OpencodeDirectory {
                 let messages = scope.spawn(|| messages.map(below).unwrap_or_default());
                 let located = read::list_sessions(&tree, &SessionQuery::default(), &mut survey.quarantined)?;
                 let mut documents: HashMap<String, HashMap<String, Stamp>> = HashMap::new();
-                for Located { path, .. } in &located {
+                for LocatedSession { path, .. } in &located {
                     let directory = directory_of(path);
                     if !documents.contains_key(directory) {
                         documents.insert(directory.to_owned(), below(directory));
@@ -60,7 +60,7 @@ impl Source for OpencodeDirectory {
                 }
                 Ok::<_, ReadError>((messages.join().unwrap_or_default(), located, documents))
             })?;
-            for Located { session, project, path } in located {
+            for LocatedSession { session, project, path } in located {
                 let name = path.rsplit('/').next().unwrap_or_default();
                 let in_directory = documents.get(directory_of(&path));
                 let document = in_directory.and_then(|stamps| stamps.get(name)).copied();
@@ -98,7 +98,7 @@ impl Source for OpencodeDirectory {
         {
             let Sighting { session, project, .. } = sighting;
             let path = tree.layout.session(project, session);
-            let located = Located { session: session.clone(), project: project.clone(), path };
+            let located = LocatedSession { session: session.clone(), project: project.clone(), path };
             if let Some(record) = self.read_session(&tree, located)? {
                 return Ok(Some(record));
             }
@@ -154,7 +154,7 @@ impl Source for OpencodeDirectory {
             for (name, path) in listed {
                 let Ok(part) = PartId::parse_opencode(&name) else { continue };
                 let key = Key::Part(session.clone(), orphans.message.clone(), part);
-                match read::read_document(&tree, &path, Shape::Object, key) {
+                match read::read_document(&tree, &path, DocumentShape::Object, key) {
                     Ok(stored) => found.value.extend(stored),
                     // Only what may be readable next time is worth another try; `check` finds what is damaged.
                     Err(problem) if matches!(problem.reason, Reason::Refused(_)) => {
@@ -206,7 +206,7 @@ impl Since<'_> {
         let made = seen.id.moment(self.instant).map_or(self.instant, |moment| moment.millis);
         if stamp.is_since(self.instant) {
             let key = Key::Message(self.session.clone(), seen.id.clone());
-            match read::read_document(self.tree, path, Shape::Object, key) {
+            match read::read_document(self.tree, path, DocumentShape::Object, key) {
                 Ok(Some(stored)) => {
                     let made = Message::created_in(stored.document.root()).or(self.created).unwrap_or(made);
                     let position = Position::by_id(&seen.id, made);
@@ -247,7 +247,7 @@ impl Since<'_> {
             return;
         }
         let key = Key::Part(self.session.clone(), seen.id.clone(), part.clone());
-        match read::read_document(self.tree, &path, Shape::Object, key) {
+        match read::read_document(self.tree, &path, DocumentShape::Object, key) {
             Ok(Some(stored)) => {
                 let position = Position::of_part(&part, made);
                 seen.parts.push((part, Some(stored.at(position))));

@@ -10,8 +10,8 @@ use annals_core::lens::{
 
 use super::Converted;
 use super::row::{
-    Row, address, cost, described, error_text, listed, millis, mime, object, present, prose, text, time,
-    tokens,
+    SecondStoreRow, address, cost, described, error_text, listed, millis, mime, object, present, prose, text,
+    time, tokens,
 };
 
 /// The parts of one message.
@@ -24,7 +24,7 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    pub(super) fn new(session: &'a SessionId, row: &'a Row) -> Parts<'a> {
+    pub(super) fn new(session: &'a SessionId, row: &'a SecondStoreRow) -> Parts<'a> {
         Parts { session, message: &row.id, time: time(row.data.root()), n_ids: 0, made: Vec::new() }
     }
 

@@ -9,7 +9,7 @@ use annals_core::lens::{CacheTokens, ErrorData, Json, Lens, MessageError, Messag
 
 /// A row of `session_message`.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct SecondStoreRow {
     /// Its id.
     pub id: MessageId,
     /// The column `type`: `user`, `assistant`, `shell`, …
