@@ -42,7 +42,7 @@ pub(crate) fn check_sessions(
             Ok(problems)
         });
         let mut problems = match checked {
-            // One session that cannot be read hides no other.
+            // A session that cannot be read does not hide the others.
             Err(error @ (ReadError::Unreadable(_) | ReadError::Io { .. })) => {
                 vec![Problem::of_error(&record.stored.place, &error)]
             }

@@ -33,12 +33,13 @@ pub use account::{Account, CopiedSession, CopyError, CopyFailure, Tally};
 use gathered::{Gathered, TOOL_OUTPUT, gather};
 use new_file::{FileContent, NewFile};
 
-/// So many sessions are read at once,
+/// Sessions that are read in parallel, as one group.
 const READ_AT_ONCE: usize = 16;
-/// so many times that many are read ahead,
+/// Upper bound on the groups that are read and wait to be stored.
 const READ_AHEAD: usize = 4;
-/// and so many bytes of documents, or sessions, are committed together.
+/// Document bytes at which a batch is committed.
 const COMMIT_BYTES: usize = 16 << 20;
+/// Sessions at which a batch is committed.
 const COMMIT_SESSIONS: usize = 64;
 
 /// How to copy.
@@ -46,8 +47,8 @@ const COMMIT_SESSIONS: usize = 64;
 pub struct Options {
     /// Find out what would be done, and do nothing.
     pub dry_run: bool,
-    /// Also add what a session lacks that was used more recently in the target. Without this such a session is left as it
-    /// is: what it lacks may have been undone there.
+    /// Also add missing documents to a session that was used more recently in the target. Without this such a session is
+    /// left as it is: the missing documents may have been undone there.
     pub merge: bool,
     /// What happens to documents that differ, where neither version is provably the later one.
     pub on_difference: OnDifference,
@@ -76,7 +77,7 @@ pub fn copy(
     match copier.run(sessions, progress) {
         Ok(()) => Ok(copier.account),
         Err(cause) => {
-            // What was seen and not stored any more is for the next copy to see.
+            // Sessions that were read and not stored count as not seen: the next copy sees them.
             for tally in [&mut copier.account.sessions, &mut copier.account.documents] {
                 tally.seen = tally.accounted();
             }
@@ -104,7 +105,7 @@ struct Comparison<'s> {
     used: LastUse,
     /// Whether the target does not have the session.
     is_new: bool,
-    /// What the source knows to be earlier states, as far as it was needed yet.
+    /// States that the source knows to be earlier, read when they are first needed.
     earlier: EarlierStates,
     is_history_read: bool,
     differing: Vec<Differing>,
@@ -237,8 +238,8 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Copies the files that hold what was too long for the documents. OpenCode itself removes them after a week, so one
-    /// that cannot be copied is counted and no more.
+    /// Copies the files of long tool output. OpenCode itself removes them after a week, so a file that cannot be copied is
+    /// only counted.
     fn copy_tool_outputs(&mut self, record: &SessionRecord, files: &[PathBuf]) {
         let target =
             self.to.files().and_then(|files| files.data_directory(record)).map(|data| data.join(TOOL_OUTPUT));
@@ -255,7 +256,7 @@ impl Copier<'_> {
         }
     }
 
-    /// Writes a file that is no document, and lists it. `false` if there was one already.
+    /// Writes a file that is not a document, and lists it. `false` if the file exists already.
     fn write_file(&mut self, file: &NewFile<'_>) -> std::io::Result<bool> {
         if file.path.exists() {
             return Ok(false);
@@ -287,9 +288,9 @@ impl Copier<'_> {
                 self.account.documents.unchanged += 1;
                 return Ok(());
             }
-            // The target has items where there are none any more; an empty list takes their place.
+            // The target still has items of a list that is empty in the source; an empty list replaces them.
             Native::Implied => (Document::new(&Vec::<bool>::new()), Vec::new()),
-            // What the target has no place for at all stays in the source, and is reported by its kind.
+            // A document that the target has no place for stays in the source, and is reported by its kind.
             Native::NotHeld => {
                 *self.account.not_held.entry(key.noun()).or_default() += 1;
                 self.account.documents.seen -= 1;
@@ -331,7 +332,7 @@ impl Copier<'_> {
         target: &Document,
         source: &Document,
     ) -> Result<Later, ReadError> {
-        // Nobody sees what is left of a session that was deleted.
+        // The leftovers of a deleted session are not visible anywhere.
         if comparison.is_new && !matches!(key, Key::Diff(_)) {
             return Ok(Later::Source);
         }
@@ -363,7 +364,7 @@ impl Copier<'_> {
         Ok(documents)
     }
 
-    /// What the target has beside a session, which may be left of one that was deleted.
+    /// Documents that the target has beside a session. They may be left over from a session that was deleted.
     fn held_beside(&self, session: &SessionId) -> HashMap<Key, Stored> {
         let stored = |key| Some((Key::clone(&key), self.to.document(&key).ok()??));
         Key::beside(session).into_iter().filter_map(stored).collect()
@@ -416,7 +417,7 @@ impl Copier<'_> {
             let mut transaction = Transaction::new("copy a project");
             transaction.insert(key, document);
             match self.to.commit(transaction) {
-                // Someone else has made it meanwhile: as good.
+                // Somebody else has made the record meanwhile.
                 Ok(_) | Err(CommitError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -424,8 +425,8 @@ impl Copier<'_> {
         Ok(filing)
     }
 
-    /// Tells OpenCode the id that sessions were filed under, in the file it keeps itself, if there is none. A version that
-    /// goes by remotes moves the sessions of a cached id to the one it computes; without the file it would not find them.
+    /// Tells OpenCode the id that sessions were filed under, in OpenCode's own cache file, if that file is missing. A version
+    /// that goes by remotes moves the sessions of a cached id to the id it computes; without the file it would not find them.
     fn cache_id(&mut self, ids: &RepositoryIds, id: &ProjectId, rule: IdentityRule) {
         let is_needed = rule == IdentityRule::RootCommit
             && ids.cached.is_none()
@@ -473,7 +474,7 @@ impl Copier<'_> {
                 }
                 Ok(())
             }
-            // One of them has something that cannot be stored; the others do not have to wait for it.
+            // One session has a document that cannot be stored. Each is stored alone, so that the others are not held up.
             Err(CommitError::Conflict { .. } | CommitError::Refused { .. }) => {
                 sessions.into_iter().try_for_each(|session| self.store_alone(session))
             }
@@ -531,8 +532,8 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Finds parts that the target has of messages that it lacks: OpenCode 1.1 deletes a message and leaves its parts. Nobody sees them,
-    /// so they are replaced. True if there are any.
+    /// Finds parts in the target whose messages the target lacks: OpenCode 1.1 deletes a message and leaves its parts. They are not
+    /// visible anywhere, so they are replaced. True if there are any.
     fn find_leftovers(&self, changes: &mut [PlannedDocument]) -> Result<bool, ReadError> {
         let mut is_any = false;
         for change in changes.iter_mut().filter(|change| change.old.is_none()) {

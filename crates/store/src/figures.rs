@@ -1,5 +1,5 @@
-//! What a message amounts to: who, when, for how much, with which tools. Counting needs no more than this, and a home that
-//! has it at hand need not read the documents.
+//! A message in numbers: who, when, for how much, with which tools. Counting needs no more than this, so a home that keeps these
+//! numbers need not read the documents.
 
 use annals_core::id::Millis;
 use annals_core::lens::{AssistantMessage, Message, ToolPart, ToolStatus};

@@ -9,14 +9,14 @@ use crate::query::{QueryError, SessionCursor, SessionOrder, SessionQuery};
 use crate::summarize::summarize;
 use crate::summary::SessionSummary;
 
-/// A session could not be told from what was said.
+/// A session could not be found by what the user wrote.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindError {
     /// None fits.
     #[error("no session matches {wanted:?}")]
     NoMatch {
-        /// What was said.
+        /// What the user wrote.
         wanted: String,
         /// How many sessions there are.
         n_sessions: usize,
@@ -24,7 +24,7 @@ pub enum FindError {
     /// Several fit.
     #[error("{wanted:?} matches {} sessions", candidates.len())]
     Ambiguous {
-        /// What was said.
+        /// What the user wrote.
         wanted: String,
         /// Those that fit, the one used last first.
         candidates: Vec<SessionRecord>,

@@ -168,7 +168,7 @@ pub trait History: Send + Sync {
     /// What a revision changed.
     fn changes(&self, revision: i64) -> Result<Vec<Changed>, ReadError>;
 
-    /// The home as it was. None for a number that no revision has. Documents that were in progress then are without what came
+    /// The home as it was, or `None` if no revision has the number. Documents that were in progress then are without what came
     /// later; [`Past::in_progress`] names them.
     fn at(&self, at: At) -> Result<Option<Box<dyn Read + '_>>, ReadError>;
 }
@@ -230,11 +230,11 @@ pub enum At {
 pub struct Changed {
     /// Which document.
     pub key: Key,
-    /// What it was; none if it did not exist.
+    /// The document before; none if it did not exist.
     pub before: Option<Document>,
-    /// What it became; none if it was deleted.
+    /// The document after; none if it was deleted.
     pub after: Option<Document>,
-    /// Whether what it was is not kept: it was in progress, or a state was pruned since.
+    /// Whether the state before is not kept: it was in progress, or was pruned since.
     pub is_step: bool,
 }
 
@@ -260,7 +260,7 @@ pub enum Native {
         /// Members that the home has no place for.
         lost: Vec<String>,
     },
-    /// Nothing, which says the same: an empty todo list, where each item is a row.
+    /// Nothing, which means the same: an empty todo list, where each item is a row.
     Implied,
     /// Nothing, because there is no place for it.
     NotHeld,
@@ -292,7 +292,7 @@ pub struct Completion {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
-    /// A document is not as the transaction expects it. Read again and decide anew.
+    /// A document is not as the transaction expects it. Read it again and decide again.
     #[error("{key} {what} ({place})")]
     Conflict {
         /// Which document.
@@ -342,8 +342,8 @@ pub enum CommitError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The transaction is decided and on the disk, but not all of it has reached its place. Whoever opens the home next
-    /// finishes it.
+    /// The transaction is decided and on the disk, but not all of it has reached its place. The next process that opens
+    /// the home finishes it.
     #[error("the change is recorded but could not be finished: {path}: {source}")]
     Unfinished {
         /// Where it stopped.

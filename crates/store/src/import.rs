@@ -53,7 +53,7 @@ pub enum ImportError {
         home: String,
     },
     /// There is no session in the file.
-    #[error("there is no session in it")]
+    #[error("the file holds no session")]
     Empty,
     /// A document refers to another session or message than the one it is in.
     #[error("{key}: its `{field}` is {found}, but it stands in {expected}")]
@@ -67,7 +67,7 @@ pub enum ImportError {
         /// What it should say.
         expected: String,
     },
-    /// A document is no object, or a todo list no array.
+    /// A document is not an object, or a todo list is not an array.
     #[error("{key} is {found}")]
     Shape {
         /// Which document.
@@ -151,7 +151,7 @@ pub fn import(
         let used = key.session().and_then(|session| used.get(session)).copied().unwrap_or_default();
         let is_known = known.iter().any(|record| Some(&record.id) == key.session());
         let decided = match later(key, &old.document, &native, used) {
-            // Nobody sees what is left of a session that was deleted.
+            // The leftovers of a deleted session are not visible anywhere.
             _ if !is_known && !matches!(key, Key::Diff(_)) => Later::Source,
             Later::Unknown if used.source > used.target && earlier.has(key, &old.document) => Later::Source,
             decided => decided,

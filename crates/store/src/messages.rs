@@ -10,9 +10,9 @@ use crate::record::{Found, MessageRecord, Quarantined, ReadError};
 /// Which messages of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MessageRange {
-    /// Only those before this one. There are none before a message that is not in the session.
+    /// Only messages before this one. A message that is not in the session has none before it.
     pub before: Option<MessageId>,
-    /// Only the last so many of them.
+    /// At most this many of them, the last ones.
     pub last: Option<usize>,
 }
 
@@ -52,7 +52,7 @@ pub struct Messages<'h> {
 }
 
 impl<'h> Messages<'h> {
-    /// Messages that come in batches; no batch is the end.
+    /// Messages that come in batches. `None` instead of a batch is the end.
     pub fn in_batches(
         next_batch: impl FnMut() -> Result<Option<Found<Vec<MessageRecord>>>, ReadError> + 'h,
     ) -> Messages<'h> {

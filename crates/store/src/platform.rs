@@ -303,13 +303,13 @@ pub(crate) fn create_private_file(path: &std::path::Path) -> io::Result<()> {
     private_options().create_new(true).open(path).map(drop)
 }
 
-/// Opens a file that only its owner can read, and makes it if there is none. Anything else that has the name is an error, also a
-/// link.
+/// Opens a file that only its owner can read, and makes it if it is missing. Anything else at the path, a link included, is an
+/// error.
 pub(crate) fn open_private_file(path: &std::path::Path) -> io::Result<std::fs::File> {
     open_regular(private_options().create(true).truncate(false), path)
 }
 
-/// The bytes of a file. Anything else that has the name, a pipe for instance, is an error and is not waited for.
+/// The bytes of a file. Anything else at the path, a pipe for instance, is an error and is not waited for.
 pub(crate) fn read_file(path: &std::path::Path) -> io::Result<Vec<u8>> {
     use io::Read;
     let mut bytes = Vec::new();
@@ -317,7 +317,7 @@ pub(crate) fn read_file(path: &std::path::Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a regular file. The open of anything else, a FIFO that nobody has open at its other end for instance, returns at once.
+/// Opens a regular file. Opening anything else, such as a FIFO whose other end is not open, fails at once.
 fn open_regular(options: &mut std::fs::OpenOptions, path: &std::path::Path) -> io::Result<std::fs::File> {
     #[cfg(unix)]
     {
@@ -338,7 +338,8 @@ fn open_regular(options: &mut std::fs::OpenOptions, path: &std::path::Path) -> i
     }
 }
 
-/// Refuses a name that something else than a file has. A link to a file is one; nothing is as good.
+/// Refuses a path at which something other than a file exists. A link to a file is accepted, and so is a path at which
+/// nothing exists.
 pub(crate) fn expect_file(path: &std::path::Path) -> io::Result<()> {
     match std::fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => Err(not_a_file(path, metadata.file_type())),
@@ -494,7 +495,7 @@ pub(crate) fn writer_without_lock(file: &std::path::Path, at: u64) -> Option<u32
     Some(suspect).filter(has_open)
 }
 
-/// So often is a lock looked for again that does not seem to be held.
+/// How often a lock that does not seem to be held is looked for again.
 #[cfg(target_os = "linux")]
 const LOOKS: usize = 4;
 

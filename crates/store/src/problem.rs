@@ -45,7 +45,7 @@ pub enum ProblemKind {
     StuckTool,
     /// An answer that was cut short.
     UnfinishedMessage,
-    /// A file that is no document.
+    /// A file that is not a document.
     Leftover,
     /// A transaction that could not be finished.
     UnfinishedTransaction,
@@ -55,7 +55,7 @@ pub enum ProblemKind {
     DanglingRow,
     /// A column holds what makes OpenCode fail.
     BadColumn,
-    /// What the store derives from documents is not what they say.
+    /// Derived data of the store does not agree with the documents.
     Derived,
     /// The store has two places for one document, so one of them is never seen.
     DuplicateDocument,
@@ -109,7 +109,7 @@ impl ProblemKind {
             ProblemKind::Damaged => {
                 "copy what can be read into a new database: `annals copy --from THIS --to NEW.db`"
             }
-            ProblemKind::Derived => "make it anew: `annals reindex`",
+            ProblemKind::Derived => "rebuild it: `annals reindex`",
             ProblemKind::DuplicateDocument => "restore the store from a backup",
             ProblemKind::DanglingRow => "remove it; what it refers to is gone",
             ProblemKind::BadColumn | ProblemKind::Unservable => {
@@ -135,7 +135,7 @@ impl Problem {
     }
 }
 
-/// Brings problems into their order, each once, and names the session where the id of a problem is that of one.
+/// Sorts problems, drops duplicates, and fills in the session of a problem whose id is a session's.
 pub(crate) fn arranged(mut problems: Vec<Problem>) -> Vec<Problem> {
     for problem in &mut problems {
         let named = problem.id.as_deref().filter(|id| id.starts_with("ses"));

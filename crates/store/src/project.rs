@@ -101,7 +101,7 @@ pub fn identify(directory: &Path, git: &Path) -> Result<ProjectIdentity, Identit
     Ok(identity)
 }
 
-/// The id in a cache file. In linked working trees and submodules `.git` is a file, so there is none.
+/// The id in a cache file. In linked working trees and submodules `.git` is a file, so they have no cache.
 fn cached_id(path: &Path) -> Result<Option<ProjectId>, IdentityError> {
     // A pipe would be waited for.
     if !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {

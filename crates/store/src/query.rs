@@ -120,7 +120,7 @@ pub enum QueryError {
     Read(#[from] ReadError),
 }
 
-/// A text is no cursor.
+/// A text is not a cursor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a cursor; leave it out to start from the first page")]
 pub struct CursorError {
@@ -234,7 +234,7 @@ impl SessionQuery {
 const FORM: &str = "1";
 /// Stands for no time.
 const NO_TIME: &str = "x";
-/// So much of a text that is no cursor is shown.
+/// Characters that an error shows of a text that is not a cursor.
 const SHOWN: usize = 80;
 
 impl fmt::Display for SessionCursor {

@@ -220,13 +220,13 @@ pub enum Reason {
         /// What stands there.
         found: &'static str,
     },
-    /// Something else than a file has its name.
+    /// Something other than a file is at its path.
     #[error("{0}, not a file")]
     NotAFile(&'static str),
     /// It is a link that leads out of the home.
     #[error("a link that leads out of the home is not followed")]
     LeavesHome,
-    /// Its name is no id.
+    /// Its name is not an id.
     #[error(transparent)]
     BadName(annals_core::id::IdError),
     /// The operating system refused.

@@ -40,7 +40,7 @@ const MAX_TRIES: usize = 20;
 #[derive(Debug)]
 pub struct Scratch {
     directory: TempDir,
-    /// Locked as long as this lives. None where directories cannot be locked: then nobody takes it for abandoned either.
+    /// Locked as long as this lives. None where directories cannot be locked: there no process takes a directory for abandoned.
     _lock: Option<File>,
 }
 
@@ -133,8 +133,8 @@ fn lock(_: &Path) -> Locked {
     Locked::Unsupported
 }
 
-/// Removes what killed processes have left in a directory. Only what belongs to this user, is named as annals names it, holds
-/// nothing but what annals puts there, and is locked by nobody.
+/// Removes what killed processes have left in a directory: only directories that belong to this user, are named as annals names
+/// them, hold nothing but files of annals, and are not locked.
 pub(crate) fn sweep(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(PREFIX) {
@@ -174,7 +174,7 @@ pub(crate) fn remaining(parent: &Path) -> Vec<PathBuf> {
 fn remove_if_same(path: &Path, store: &Path) {
     use std::os::unix::fs::MetadataExt;
     let (Ok(found), Ok(store)) = (path.symlink_metadata(), store.symlink_metadata()) else { return };
-    // With a log of its own it is more than another name.
+    // With a log of its own it is more than a second name of the store.
     let has_log = crate::sqlite::log_of(path).symlink_metadata().is_ok();
     if found.is_file() && (found.dev(), found.ino()) == (store.dev(), store.ino()) && !has_log {
         let _ = std::fs::remove_file(path);

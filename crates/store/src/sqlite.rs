@@ -25,7 +25,7 @@ pub(crate) use pool::{Pool, lock};
 
 /// How long a reader or writer of somebody else's file waits for a lock. OpenCode itself gives up after 5 seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long to wait for a lock on a file of ours that somebody without our manners holds, the SQLite shell for instance.
+/// How long to wait for a lock on a file of ours that another program holds, the SQLite shell for instance.
 pub(crate) const OUR_PATIENCE: Duration = Duration::from_secs(60);
 
 /// SQLite's way to files that takes no locks.
@@ -50,10 +50,10 @@ enum Theirs {
 /// What a reader does to the index of the log (`-shm`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LogIndex {
-    /// It is not written to. To SQLite a process that has lost its locks is gone, and its index there to be made anew
-    /// under its hands.
+    /// It is not written to. SQLite takes a process that has lost its locks for gone, and would rebuild the index that the
+    /// process still uses.
     Untouched,
-    /// What SQLite does by itself. All connections of a process share one index, so beside a writer no other way is left.
+    /// SQLite's own behaviour. All connections of a process share one index, so beside a writer there is no other way.
     Shared,
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum Ours {
     Read,
     /// To write durably.
     Written,
-    /// To fill a file that has no name yet: nobody will miss it, whatever happens before it is synced as a whole.
+    /// To fill a file that has no name yet. It may be lost until it is synced as a whole.
     Draft,
     /// To hold a lock.
     Held,
@@ -162,7 +162,7 @@ fn connect(name: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
         // Neither OpenCode nor we have views or triggers; a file that has them wants something else to run.
         (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
-        // Or statements would be compiled anew whenever other values are bound to them.
+        // Without this, statements are compiled again whenever other values are bound to them.
         (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
     ] {
         connection.set_db_config(setting, on)?;
@@ -176,7 +176,7 @@ fn connect(name: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
 
 /// Makes a database in WAL mode, as OpenCode would. The file must not exist.
 ///
-/// Nobody but its owner can read it, from the first byte on: SQLite would make it readable for all, as far as the umask allows.
+/// Only its owner can read it, from the first byte on: SQLite would make it readable for all, as far as the umask allows.
 pub(crate) fn create(path: &Path) -> rusqlite::Result<Connection> {
     platform::create_private_file(path).map_err(|error| {
         let code = match error.kind() {

@@ -1,4 +1,4 @@
-//! What all sessions together amount to: what `opencode stats` counts, and more.
+//! Totals over many sessions: what `opencode stats` counts, and more.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::parallel;
 /// Milliseconds of a day.
 pub const DAY: Millis = 24 * 60 * 60 * 1000;
 
-/// So many sessions are counted before their counts are added up.
+/// Sessions whose counts are held at once before they are added up.
 const BATCH: usize = 512;
 
 /// Counts over a set of sessions.
@@ -111,7 +111,7 @@ fn count_session(
     let unvisited = visit_figures(home, record, Want::ToolCalls, &mut |mut figures| {
         quarantined.append(&mut figures.quarantined);
         if figures.provenance == Provenance::OpencodeSecondStore {
-            // OpenCode counts these neither.
+            // OpenCode does not count these either.
             return;
         }
         stats.messages += 1;

@@ -44,7 +44,7 @@ pub fn summarize(
     Ok(found)
 }
 
-/// Adds up what the messages of a session amount to.
+/// Adds up the messages of a session.
 pub(crate) fn read(
     home: &(impl Read + ?Sized),
     record: &SessionRecord,

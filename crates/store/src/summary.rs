@@ -1,4 +1,4 @@
-//! What a session amounts to: counts, cost, models.
+//! Totals of a session: counts, cost, models.
 
 use annals_core::Usage;
 use annals_core::id::{Millis, ProjectId, SessionId};

@@ -17,6 +17,7 @@ pub(super) struct Gathered {
     pub(super) tool_outputs: Vec<PathBuf>,
 }
 
+/// Reads a session with everything that belongs to it.
 pub(super) fn gather(from: &dyn Read, record: &SessionRecord) -> Result<Gathered, ReadError> {
     let mut gathered = Gathered {
         record: record.clone(),
@@ -49,12 +50,12 @@ pub(super) fn gather(from: &dyn Read, record: &SessionRecord) -> Result<Gathered
     Ok(gathered)
 }
 
-/// The directory of what was too long for a document.
+/// The directory of tool output that was too long for a document.
 pub(super) const TOOL_OUTPUT: &str = "tool-output";
 
 /// The file that a tool call says its whole output is in, if it is still there.
 fn tool_output(data: &Path, key: &Key, document: &Document) -> Option<PathBuf> {
-    // Nearly no part names one, and this tells without taking each apart.
+    // Nearly no part names one, and this search is cheaper than reading each document.
     if !matches!(key, Key::Part(..)) || memchr::memmem::find(document.bytes(), b"tool-output").is_none() {
         return None;
     }

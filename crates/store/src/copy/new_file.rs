@@ -10,6 +10,7 @@ pub(super) struct NewFile<'f> {
     pub(super) content: FileContent<'f>,
 }
 
+/// The content of a file to be written.
 pub(super) enum FileContent<'f> {
     Text(&'f str),
     /// The bytes of another file.
@@ -17,12 +18,12 @@ pub(super) enum FileContent<'f> {
 }
 
 impl NewFile<'_> {
-    /// Writes the file. `false` if there was one already.
+    /// Writes the file. `false` if it exists already.
     pub(super) fn write(&self) -> std::io::Result<bool> {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         platform::create_private_directory(directory)?;
         let mut builder = tempfile::Builder::new();
-        // As any program would make it; the umask takes away what the user does not want.
+        // The usual mode of a new file; the umask restricts it as the user wants.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut draft = builder.prefix(".annals-").tempfile_in(directory)?;

@@ -187,7 +187,7 @@ impl Inspect for UnionHome<'_> {
         let mut problems = Vec::new();
         for home in &self.0 {
             let Some(inspected) = home.inspect() else { continue };
-            // A home that cannot be checked hides no other.
+            // A home that cannot be checked does not hide the others.
             match inspected.check(now, progress) {
                 Ok(found) => problems.extend(found),
                 Err(error) if self.0.len() > 1 => {
@@ -230,7 +230,7 @@ fn merge(known: &mut SessionRecord, other: SessionRecord) {
     }
     older.origins.retain(|origin| !newer.origins.contains(origin));
     newer.origins.append(&mut older.origins);
-    // One home that has it still is enough.
+    // One home that still has it is enough.
     newer.gone = newer.gone.and(older.gone);
     *known = newer;
 }

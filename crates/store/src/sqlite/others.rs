@@ -1,8 +1,8 @@
-//! SQLite files that belong to others: opened so that nothing of them changes, nobody waits, and a hostile one does no
-//! harm.
+//! SQLite files that belong to others: opened so that they do not change, no process waits for annals, and a hostile file
+//! does no harm.
 //!
-//! A plain read-only open of a database in WAL mode makes files beside it (`-wal`, `-shm`), and may make the index of the
-//! log (`-shm`) anew. Where the log is missing or empty, nobody has anything unsaved, and the main file is read as it is,
+//! A plain read-only open of a database in WAL mode makes files beside it (`-wal`, `-shm`), and may rebuild the index of the
+//! log (`-shm`). Where the log is missing or empty, no process has anything unsaved, and the main file is read as it is,
 //! without locks; whether it stayed as it was is looked up after every page of rows. Where there is a log, its index is
 //! read and not written to; where there is no index, it is built in memory.
 
@@ -73,7 +73,7 @@ impl Connections {
     ) -> rusqlite::Result<T> {
         let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         let open = || Reader::open(&self.path, self.tolerance, self.index());
-        // An index that was out of use when the reader came and is in use now has to be looked at anew.
+        // An index that was not in use when the reader came may be in use now: then the files are opened again.
         let is_sound = |reader: &Reader, result: &rusqlite::Result<T>| {
             !result.as_ref().is_err_and(is_about_index) && reader.is_sound(&self.path)
         };
@@ -85,7 +85,7 @@ impl Connections {
     /// its hands, which kills it, and what it writes would be lost. Looked for until the first write; then our own locks
     /// are all that can be seen.
     pub(crate) fn endangered(&self) -> Option<u32> {
-        // Whoever uses the index holds a lock on this byte of it.
+        // Every process that uses the index holds a lock on this byte of it.
         const ANY_USER: u64 = 128;
         if self.index() == LogIndex::Shared {
             return None;
@@ -141,7 +141,7 @@ impl FilesStamp {
             let metadata = std::fs::metadata(path).ok()?;
             Some((metadata.len(), metadata.modified().ok()?))
         };
-        // A log that is empty, or has no more than its header, is as good as none.
+        // A log that is empty, or has only its header, counts as missing.
         FilesStamp { main: stamp(path), log: stamp(&log_of(path)).filter(|(length, _)| *length > LOG_HEADER) }
     }
 }

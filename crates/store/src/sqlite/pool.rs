@@ -8,7 +8,7 @@ use rusqlite::Connection;
 /// How often something is read again because the files were changed or replaced meanwhile.
 const MAX_TRIES: usize = 20;
 
-/// The connections to one file that nobody uses at the moment.
+/// The connections to one file that are not in use at the moment.
 #[derive(Debug)]
 pub(crate) struct Pool<R> {
     idle: Mutex<Vec<R>>,
@@ -46,7 +46,7 @@ impl<R: Borrow<Connection>> Pool<R> {
                 lock(&self.idle).push(reader);
                 return result;
             }
-            // The others are no better.
+            // The other connections to the file are not sound either.
             self.clear();
             tries += 1;
             if tries == MAX_TRIES {

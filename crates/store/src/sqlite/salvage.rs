@@ -6,12 +6,12 @@ use rusqlite::{Connection, Row, ToSql};
 
 use super::is_damage;
 
-/// Rows that are read in one transaction.
+/// Rows after which one transaction stops reading.
 const PAGE: usize = 1024;
 /// Ranges that are tried before the rest of a table is given up: one that is damaged throughout would otherwise be tried
 /// row by row.
 const MAX_PROBES: usize = 20_000;
-/// No row takes less of a file than this, which bounds the number of rows where the table cannot say it.
+/// Bytes of a file that a row takes at least. It bounds the number of rows where the table cannot tell it.
 const SMALLEST_ROW: i64 = 16;
 
 /// Rows of a table, in the order of a column of integers by which SQLite finds them.
@@ -85,7 +85,7 @@ impl<T> Scan<'_, T> {
         let mut found = statement.query(parameters.as_slice())?;
         let (mut rows, mut last) = (Vec::new(), None);
         while let Some(row) = found.next()? {
-            // No number can be anything else.
+            // A row number is always an integer.
             let ValueRef::Integer(number) = row.get_ref(number_column)? else { continue };
             if rows.len() >= enough && last != Some(number) {
                 return Ok(ScanPage { rows, next: Some(number), unreadable: Vec::new() });

@@ -548,8 +548,8 @@ const BAD_ROWS: &[(&str, &str, &str)] = &[
     ("UPDATE session SET permission = 'allow' WHERE id = 'ses_bad'", "session[ses_bad].permission", "not JSON"),
     ("UPDATE session SET revert = x'ff' WHERE id = 'ses_bad'", "session[ses_bad].revert", "not JSON"),
     ("ALTER TABLE session ADD COLUMN model text; UPDATE session SET model = 'gpt' WHERE id = 'ses_bad'", "session[ses_bad].model", "not JSON"),
-    ("UPDATE session SET time_created = 'yesterday' WHERE id = 'ses_bad'", "session[ses_bad].time_created", "no number"),
-    ("UPDATE session SET time_updated = x'01' WHERE id = 'ses_bad'", "session[ses_bad].time_updated", "no number"),
+    ("UPDATE session SET time_created = 'yesterday' WHERE id = 'ses_bad'", "session[ses_bad].time_created", "not a number"),
+    ("UPDATE session SET time_updated = x'01' WHERE id = 'ses_bad'", "session[ses_bad].time_updated", "not a number"),
     ("UPDATE project SET sandboxes = 'none'", "project[", "not JSON"),
     ("UPDATE project SET commands = '{'", "project[", "not JSON"),
 ];

@@ -354,7 +354,7 @@ fn whatever_is_wrong_with_an_event_the_others_are_read() {
             "it is about session ses_other",
         ),
         ("session.updated.1", r#"{"info":[]}"#, "expected an object, found an array"),
-        ("session.updated.1", r#"{"info":{"title":"What?"}}"#, "nothing earlier is there"),
+        ("session.updated.1", r#"{"info":{"title":"What?"}}"#, "the log has no earlier state of the session"),
         ("session.deleted.1", r#"{"info":{"projectID":"../x"}}"#, "is not a project id"),
         ("message.updated.1", r#"{"info":{"role":"user"}}"#, "it has no `id`"),
         ("message.removed.1", r#"{"sessionID":"ses_ef4b559faffevk22QaJnyopmVh"}"#, "it has no `messageID`"),
@@ -393,7 +393,7 @@ fn whatever_is_wrong_with_an_event_the_others_are_read() {
         ("evt_none", Value::Text("two".into())),
         ("evt_bytes", Value::Blob(vec![0xff])),
     ] {
-        expected.push((format!("event[{id}]"), "its position is no whole number"));
+        expected.push((format!("event[{id}]"), "its position is not a whole number"));
         rows.push((id.to_owned(), at, "message.part.updated.1", Value::Text(good.clone())));
     }
     let rows: Vec<_> =

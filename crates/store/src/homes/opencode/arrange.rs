@@ -102,7 +102,7 @@ const DERIVED: [&str; 5] = ["path", "agent", "model", "cost", "tokens"];
 const SESSION_ORDER: [&str; 9] =
     ["id", "slug", "version", "projectID", "directory", "parentID", "title", "permission", "time"];
 
-/// The same of a project.
+/// The order in which the JSON era creates the fields of a project; all others follow.
 const PROJECT_ORDER: [&str; 5] = ["id", "worktree", "vcs", "sandboxes", "time"];
 
 /// The document as a file of the JSON era would hold it. One that has that form already is returned as it is.
@@ -202,7 +202,7 @@ pub fn is_same(key: &Key, a: &Document, b: &Document) -> bool {
     }
 }
 
-/// Whether everything a session says is in another that may say more, of what follows from the rest or is empty. The
+/// Whether everything a session says is in another one, which may have more members if they are derived or empty. The
 /// project is left out: the same session may be filed differently.
 fn session_covers(more: Node<'_>, less: Node<'_>) -> bool {
     let is_empty = |node: Node<'_>| {

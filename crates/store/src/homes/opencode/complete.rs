@@ -101,16 +101,17 @@ pub fn covers(held: &Document, source: &Document) -> bool {
         || [MESSAGE, PART].iter().any(|kinds| kinds.fields_of(source).is_some_and(covered))
 }
 
-/// Under which name the requested form of an answer is kept in a row. 1.18.33 stores `format` and then refuses to serve
-/// it: it wants an instance of a class there that nothing read from the database is.
+/// The name under which a row keeps the requested form of an answer. 1.18.33 stores `format` and then refuses to serve it:
+/// it requires an instance of a class there, and nothing that is read from the database is one.
 const KEPT_FORMAT: &str = "annals:format";
 
-/// A message of a row with the one member named as it was that the server does not serve; none if there is none.
+/// A message of a row with `format` under its own name again; `None` if the row keeps no `format`.
 pub fn restored(document: &Document) -> Option<Document> {
     renamed(document, KEPT_FORMAT, "format")
 }
 
-/// A document whose outermost members of one name have another, every other byte as it is; none if there is none.
+/// A document in which the outermost members called `from` are called `to`, every other byte as it is; `None` if there are
+/// no such members.
 fn renamed(document: &Document, from: &str, to: &str) -> Option<Document> {
     let mut text = String::new();
     let mut copied = 0;
@@ -129,7 +130,7 @@ fn renamed(document: &Document, from: &str, to: &str) -> Option<Document> {
     Document::parse(text.into_bytes()).ok()
 }
 
-/// What completing one document takes.
+/// The completion of one document.
 struct Completer<'a> {
     root: Node<'a>,
     /// The document's own id; empty if it is not known.
@@ -286,7 +287,7 @@ fn covers_members(fields: &[MemberRule], held: Node<'_>, source: Node<'_>) -> bo
         && others.iter().zip(&source_others).all(|(a, b)| a.0 == b.0 && same_value(*a.1, *b.1))
 }
 
-/// The members of an object that are none of `fields`, of duplicates the last.
+/// The members of an object that `fields` does not name; of duplicates the last.
 fn others<'a>(fields: &[MemberRule], object: Node<'a>) -> BTreeMap<Vec<u8>, Node<'a>> {
     let is_other = |(key, _): &(Text<'_>, Node<'_>)| !fields.iter().any(|field| *key == field.key);
     object.members().filter(is_other).map(|(key, value)| (key.to_wtf8().into_owned(), value)).collect()

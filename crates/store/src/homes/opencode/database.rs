@@ -140,7 +140,7 @@ impl OpencodeDatabase {
         Ok(OpencodeDatabase { path: absolute, schema, connections, noter: None })
     }
 
-    /// Opens a database, and makes an empty one if there is none.
+    /// Opens a database, and makes an empty one if it is missing.
     pub fn open_or_create(path: &Path, generation: Generation) -> Result<OpencodeDatabase, OpenDbError> {
         let directory = scratch::parent_of(path);
         scratch::sweep(directory);
@@ -154,7 +154,7 @@ impl OpencodeDatabase {
             _ => OpenDbError::Refused { path: shown.clone(), source: error.into() },
         };
         crate::platform::create_private_directory(directory).map_err(&refused)?;
-        // Made under another name and moved when it is complete: whoever finds a database finds all its tables, also
+        // Made under another name and moved when it is complete: a database at its own name has all its tables, also
         // after a crash. A log would be left behind by the move, so this is the one time it is emptied.
         let draft = Scratch::new_in(directory).map_err(&refused)?;
         let made = draft.path().join("opencode.db");

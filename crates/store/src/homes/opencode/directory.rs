@@ -94,7 +94,7 @@ impl OpencodeDirectory {
         std::fs::read_dir(path).map_err(failed(path))?;
         let mut roots = Vec::new();
         let storage = path.join("storage");
-        // A path to the `storage` directory itself is as good, and so is the directory of the per-session layout.
+        // A path to the `storage` directory itself is accepted too, and so is the directory of the per-session layout.
         let (tree, prefix) = if storage.is_dir() { (storage, "storage/") } else { (path.to_owned(), "") };
         if !prefix.is_empty() || tree.join("session").is_dir() {
             for layout in [Layout::Flat, Layout::PerSession] {
@@ -124,7 +124,7 @@ impl OpencodeDirectory {
         Ok(home)
     }
 
-    /// Opens a data directory, and makes an empty one if there is none.
+    /// Opens a data directory, and makes an empty one if it is missing.
     pub fn open_or_create(path: &Path) -> Result<OpencodeDirectory, OpenDirError> {
         let vacant = std::fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
         if vacant {

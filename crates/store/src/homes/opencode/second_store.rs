@@ -2,7 +2,7 @@
 //!
 //! Since 1.14 OpenCode's database has a table `session_message`: a row for each message, with all that it consists of
 //! inside. A session made through the second HTTP API has rows there and none in `message` and `part`. [`convert`]
-//! makes of them the messages and parts that the first store would hold, so that whoever shows, counts or copies
+//! makes the messages and parts from them that the first store would hold, so that code that shows, counts or copies
 //! sessions need not know of the second.
 //!
 //! Every document made here has what OpenCode 1.18's HTTP layer insists on, for one missing field in one message makes
@@ -41,7 +41,7 @@ pub fn convert(session: &SessionId, directory: &str, rows: &[SecondStoreRow]) ->
     rows.iter().zip(answers(rows)).filter_map(|(row, answer)| conversation.row(row, answer)).collect()
 }
 
-/// For each row the next assistant's. It names the agent and the model that a prompt went to; the prompt does not.
+/// The next assistant's row after each row. It names the agent and the model that a prompt went to; the prompt does not.
 fn answers(rows: &[SecondStoreRow]) -> Vec<Option<&SecondStoreRow>> {
     let mut next = None;
     let mut answers: Vec<_> = Vec::with_capacity(rows.len());
@@ -55,7 +55,7 @@ fn answers(rows: &[SecondStoreRow]) -> Vec<Option<&SecondStoreRow>> {
     answers
 }
 
-/// What earlier rows say about later ones.
+/// The conversion of a session, with what earlier rows say about later ones.
 struct SessionConverter<'a> {
     session: &'a SessionId,
     directory: &'a str,
@@ -209,7 +209,7 @@ impl<'a> SessionConverter<'a> {
         }
     }
 
-    /// The same with nothing in it that could be long: what is left of a message too large to be written.
+    /// An assistant's message without anything that could be long: it replaces a message that is too large to be written.
     fn spare_answer(&self, row: &'a SecondStoreRow) -> AssistantMessage<'a> {
         let model = unknown_model();
         AssistantMessage {

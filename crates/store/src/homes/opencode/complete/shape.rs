@@ -14,7 +14,7 @@ pub(super) const API_ERROR: &str = "APIError";
 pub(super) enum ServedShape {
     /// A string.
     Text,
-    /// A string that begins so.
+    /// A string that begins with this.
     Prefixed(&'static str),
     /// One of these strings.
     Word(&'static [&'static str]),
@@ -36,7 +36,7 @@ pub(super) enum ServedShape {
     Object(&'static [MemberRule]),
     /// An object whose members depend on one of them.
     Kinds(Kinds),
-    /// The same for an error, which is replaced by one of the named kind if it is refused.
+    /// An error, whose members depend on one of them. A refused error is replaced by one of the named kind.
     Error(Kinds, &'static str),
 }
 
@@ -48,14 +48,14 @@ pub(super) struct MemberRule {
     pub(super) absence: Absence,
 }
 
-/// What it means that a member is missing.
+/// What is done about a missing member.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Absence {
-    /// It may be.
+    /// Nothing: the member is optional.
     Allowed,
     /// This stands in for it.
     Filled(Fill),
-    /// Nothing can.
+    /// The document cannot be served.
     Fatal,
 }
 
@@ -208,8 +208,8 @@ impl MemberRule {
 }
 
 impl ServedShape {
-    /// How a refused value can become an accepted one that says the same. `null` says nothing, and some values say nothing
-    /// that could be said in this shape.
+    /// How a refused value can become an accepted one that says the same. `null` says nothing, and some values
+    /// cannot be expressed in this shape.
     pub(super) fn mend<'a>(self, key: &str, value: Node<'a>) -> Option<Remedy<'a>> {
         match (self, value.kind()) {
             (_, Kind::Null) => None,
@@ -236,7 +236,7 @@ fn error_of(name: &str, error: Node<'_>) -> String {
         .into_iter()
         .find_map(|message| message?.as_text())
         .unwrap_or_else(|| Text::from(json(&error)));
-    // What was tried again was worth trying again.
+    // OpenCode tried again, so the error was retryable.
     let is_retryable = (name == API_ERROR).then_some(true);
     let data = ErrorData { message: Some(message), is_retryable, ..ErrorData::default() };
     json(&MessageError { name: Some(Text::from(name)), data: Some(data) })

@@ -1,7 +1,7 @@
 //! The tables of what OpenCode's server accepts: the members of messages and parts, and their shapes.
 //!
-//! They were read out of the executable of 1.18.33 and tried field by field on its server. Keys they do not name are not
-//! looked at, by the server neither.
+//! They were read out of the executable of 1.18.33 and tried field by field on its server. Neither annals nor the server
+//! looks at keys that they do not name.
 
 use annals_core::id::{MessageId, PartId, SessionId};
 
@@ -99,7 +99,7 @@ const TOKENS: &[MemberRule] = &[
     object("cache", &[count("read", ServedShape::Number), count("write", ServedShape::Number)]),
 ];
 
-/// What is filled in here never shows, because a refused error is replaced as a whole.
+/// The values filled in here never show, because a refused error is replaced as a whole.
 const ERROR: Kinds = Kinds {
     tag: "name",
     kinds: &[
@@ -168,7 +168,7 @@ pub(super) const PART: Kinds = Kinds {
         (
             "compaction",
             &[
-                // Before 1.0.111 it was not said who asked for it.
+                // Versions before 1.0.111 do not say who asked for a compaction.
                 must("auto", ServedShape::Flag, Fill::Json("false")),
                 may("overflow", ServedShape::Flag),
                 may("tail_start_id", MESSAGE_ID),
@@ -240,7 +240,7 @@ const RETRY: &[MemberRule] = &[
 const TOOL: &[MemberRule] = &[
     must("callID", ServedShape::Text, Fill::Id),
     text("tool", UNKNOWN),
-    // Whether a call succeeded is not for us to make up.
+    // Whether a call succeeded must not be invented.
     MemberRule { key: "state", shape: ServedShape::Kinds(STATE), absence: Absence::Fatal },
     may("metadata", ServedShape::Map),
 ];

@@ -13,7 +13,7 @@ use crate::check::{Problem, ProblemKind, arranged, check_sessions, plural, unrea
 use crate::home::{MessageRange, Read, ReadError, SessionRecord, Want};
 use crate::sqlite::is_damage;
 
-/// So many damaged places of the file are named.
+/// Upper bound on the damaged places of the file that are named.
 const MOST_DAMAGE: usize = 100;
 
 impl OpencodeDatabase {

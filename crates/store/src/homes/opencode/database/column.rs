@@ -189,7 +189,7 @@ fn column_json(column: &DocumentColumn, value: ValueRef<'_>) -> Result<Option<St
         (_, ValueRef::Null) => Ok(None),
         (ColumnKind::Number, ValueRef::Integer(number)) => Ok(Some(number.to_string())),
         (ColumnKind::Number, ValueRef::Real(number)) => Ok(Some(written(&|writer| writer.number(number)))),
-        (ColumnKind::Number, ValueRef::Text(_) | ValueRef::Blob(_)) => Err("it is no number".to_owned()),
+        (ColumnKind::Number, ValueRef::Text(_) | ValueRef::Blob(_)) => Err("it is not a number".to_owned()),
         (ColumnKind::Text, ValueRef::Integer(number)) => Ok(Some(json_string(&number.to_string()))),
         (ColumnKind::Text, ValueRef::Real(number)) => Ok(Some(json_string(&number.to_string()))),
         (ColumnKind::Text, ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => match std::str::from_utf8(bytes)

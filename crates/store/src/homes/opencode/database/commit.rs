@@ -75,10 +75,10 @@ fn is_derived(path: &str) -> bool {
     ["path", "agent", "model", "cost", "tokens"].contains(&first)
 }
 
-/// Makes a transaction void whose log could not be synced. It is in the log as if it were committed, and who opens the database next would take
-/// it for that; so another one, which changes nothing, is written over it.
+/// Voids a transaction whose log could not be synced. It stands in the log as if it were committed, and the next process
+/// that opens the database would take it for that; so another transaction, which changes nothing, is written over it.
 fn overwrite_log(connection: &Connection) -> rusqlite::Result<()> {
-    // Writes the first page, whatever it says.
+    // Setting the version writes the first page even if the value stays the same.
     let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     connection.execute_batch(&format!("BEGIN IMMEDIATE; PRAGMA user_version = {version}; COMMIT"))
 }
@@ -126,7 +126,7 @@ impl OpencodeDatabase {
         });
         let Err(error) = committed else { return committed };
         if !connection.is_autocommit() {
-            // What fails here failed for good before: closing the connection rolls back as well.
+            // A failure here changes nothing: closing the connection rolls back as well.
             let _ = connection.execute_batch("ROLLBACK");
         }
         match error {
@@ -140,7 +140,7 @@ impl OpencodeDatabase {
         }
     }
 
-    /// Makes changes. When all of them are made and none is committed, they are noted.
+    /// Makes changes, and notes them when all are made and none is committed.
     fn apply_noted(&self, connection: &Connection, changes: &[Change]) -> Result<Receipt, CommitError> {
         let Some(noter) = &self.noter else { return self.apply(connection, changes) };
         let failed = |error: rusqlite::Error| self.failed(error);
@@ -169,7 +169,7 @@ impl OpencodeDatabase {
             source,
         };
         let (completed, staged) = std::thread::scope(|scope| {
-            // The disk is waited for while rows are written.
+            // Files are synced in another thread while rows are written.
             let staged = scope.spawn(|| diff_file::stage(&diffs));
             let mut applier = Applier::new(self, connection, &schema, changes);
             for change in changes {

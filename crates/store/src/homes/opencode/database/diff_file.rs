@@ -92,7 +92,7 @@ pub(super) fn place(staged: Vec<Staged>) -> Result<(), (PathBuf, io::Error)> {
     platform::sync_directory(&directory).map_err(|error| (directory, error))
 }
 
-/// Removes a file; one that is gone already is as good.
+/// Removes a file. A file that is gone already is no error.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

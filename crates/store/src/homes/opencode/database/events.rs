@@ -29,9 +29,9 @@ use crate::home::{Quarantined, Read, ReadError, Reason};
 use crate::sqlite::is_damage;
 use crate::sync::source::{ChangeLog, LogRead, RecordedChange};
 
-/// So many events are read in one transaction,
+/// Upper bound on the events read in one transaction.
 const PAGE: usize = 64;
-/// or fewer, if they are this large.
+/// Bytes of events after which a transaction reads no further event.
 const PAGE_BYTES: usize = 8 << 20;
 
 /// An event's id and its own time are further apart than this only where someone made the id up; clocks are set back by
@@ -123,11 +123,11 @@ impl OpencodeDatabase {
 /// A row of `event`.
 struct EventRow {
     id: String,
-    /// Null if it is no number. Such rows come last, and nothing comes after them.
+    /// Null if it is not a number. Such rows come last.
     seq: Value,
-    /// None if it is none of those that are read.
+    /// `None` for kinds that are not read.
     kind: Option<EventKind>,
-    /// Left where they are if the kind is none.
+    /// Not loaded, and empty, for kinds that are not read.
     data: Result<Vec<u8>, Reason>,
 }
 
@@ -161,7 +161,7 @@ fn positions(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<(Sessio
     let mut rows = statement.query([])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        // Logs of other things than sessions are nobody's here.
+        // Logs of other things than sessions are not read.
         if let Ok(session) = SessionId::parse_opencode(&text_of(row.get_ref(0)?)) {
             found.push((session, row.get_ref(1)?.as_i64().unwrap_or(i64::MAX)));
         }
@@ -173,7 +173,7 @@ fn positions(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<(Sessio
 #[derive(Default)]
 struct EventPage {
     rows: Vec<EventRow>,
-    /// What came instead of further ones.
+    /// The error that stopped the read before the page was full.
     damage: Option<rusqlite::Error>,
 }
 
@@ -241,7 +241,7 @@ impl<'a> Log<'a> {
     /// The change that an event tells.
     fn change(&mut self, kind: EventKind, row: EventRow) -> Result<RecordedChange, Reason> {
         let Value::Integer(seq) = row.seq else {
-            return Err(Reason::Column("its position is no whole number".to_owned()));
+            return Err(Reason::Column("its position is not a whole number".to_owned()));
         };
         let data = Document::parse(row.data?).map_err(Reason::Json)?;
         let data = object(data.root())?;
@@ -299,7 +299,9 @@ impl<'a> Log<'a> {
                 None
             }
             false => Some(self.state_before(seq)?.ok_or_else(|| {
-                Reason::Column("it tells what changed, but not of what: nothing earlier is there".to_owned())
+                Reason::Column(
+                    "it tells only what changed, and the log has no earlier state of the session".to_owned(),
+                )
             })?),
         };
         let document = column::written(&self.columns, before.as_ref(), info).map_err(Reason::Json)?;

@@ -26,9 +26,9 @@ use crate::home_url::HomeUrl;
 use crate::query::SessionQuery;
 use crate::sqlite::{self, is_damage};
 
-/// So many messages are read in one transaction,
+/// Upper bound on the messages read in one transaction.
 const PAGE: usize = 64;
-/// or fewer, if they are this large.
+/// Bytes of documents after which a transaction reads no further message.
 const PAGE_BYTES: usize = 8 << 20;
 
 impl Read for OpencodeDatabase {
@@ -96,7 +96,7 @@ impl Read for OpencodeDatabase {
             match read {
                 Ok(None) => {}
                 Ok(Some(record)) => return Ok(Some(record?.0)),
-                // Around the damage it may still be found.
+                // A scan around the damage may still find the session.
                 Err(error) if is_damage(&error) => {
                     let all = self.sessions(&SessionQuery::default())?;
                     return Ok(all.value.into_iter().find(|record| record.id == *id));
@@ -108,9 +108,10 @@ impl Read for OpencodeDatabase {
     }
 
     fn messages<'h>(&'h self, session: &'h SessionRecord, range: &MessageRange, want: Want) -> Messages<'h> {
-        // Those of the second store, in order, until their time has come; none before they were read.
+        // Messages of the second store that are not given out yet, in order; `None` until they are read.
         let mut converted: Option<VecDeque<MessageRecord>> = None;
-        // Nothing is read after a file without the first store.
+        // The position in the first store, inside `None` at its start; outside `None` where that store is missing or read to
+        // its end.
         let mut after = self.schema.has_column("message", "data").then_some(None);
         let mut is_ended = false;
         let all = Messages::in_batches(move || {
@@ -193,7 +194,7 @@ impl Inspect for OpencodeDatabase {
             }
             let sql = format!("SELECT count(*) FROM {table}");
             match self.read(|connection| connection.query_row(&sql, [], |row| row.get(0))) {
-                // Then only those rows count that can be reached.
+                // In a damaged table only the rows that can be read are counted.
                 Err(error) if is_damage(&error) => {
                     is_damaged = true;
                     Ok(self.scan(table, "1", None, &|_| Ok(()))?.value.len())

@@ -14,7 +14,7 @@ use crate::home::{MessageRecord, Quarantined, Reason, row_place};
 /// `time_created` and `id` of a row, whatever they hold.
 pub(super) type RowCursor = (ColumnValue, ColumnValue);
 
-/// What a column holds. A text in it need not be one: SQLite does not check that it is UTF-8.
+/// The value of a column. A text may be any bytes: SQLite does not check that it is UTF-8.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ColumnValue {
     Null,

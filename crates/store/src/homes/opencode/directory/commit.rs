@@ -2,8 +2,8 @@
 //!
 //! New contents are staged and synced, then the journal is renamed into place: that rename is the decision. Then files
 //! move to their places, parts before messages before sessions, so that OpenCode never follows a reference to nothing;
-//! deletions go the other way. Whoever opens the home after a crash finishes what a journal says. A single change needs
-//! no journal: one rename is atomic by itself.
+//! deletions go the other way. The next process that opens the home after a crash finishes what a journal says. A single
+//! change needs no journal: one rename is atomic by itself.
 //!
 //! OpenCode takes no locks. Between our last look at a document and its rename there is a moment in which OpenCode could
 //! write it; what a crash cuts short is protected from that too, since recovery leaves alone what has changed meanwhile.
@@ -71,7 +71,7 @@ impl Write for OpencodeDirectory {
         if let Key::Record(..) = key {
             return Native::NotHeld;
         }
-        // Only a document too deep to be indented cannot be laid out anew; it is as good as it is.
+        // Only a document too deep to be indented cannot be laid out again; it stays as it is.
         let document = arrange::for_file(key, &document).unwrap_or(document);
         Native::Held { document, lost: Vec::new() }
     }
@@ -145,7 +145,7 @@ impl OpencodeDirectory {
     }
 }
 
-/// Puts apart what must come first. Puts go up the hierarchy, then deletions go down it.
+/// Separates what must come first. Puts go up the hierarchy, then deletions go down it.
 fn order_of(change: &Change) -> (bool, i8) {
     let level = match change.key {
         Key::Project(_) => 0,
@@ -173,7 +173,7 @@ impl<'e> FileEdit<'e> {
         FileEdit { path: flat_path(&change.key), bytes }
     }
 
-    /// As [`order_of`] has it, told by the path.
+    /// The order of [`order_of`], found by the path.
     pub(super) fn order(&self) -> (bool, i8) {
         let level = match self.path.split('/').next() {
             Some("project") => 0,
@@ -216,7 +216,7 @@ impl Committer<'_> {
     pub(super) fn lock(&self, patience: Duration) -> Result<Lock, CommitError> {
         let failed = |source| self.failed(journal::LOCK, source);
         match platform::create_own_dir(&self.files.dir, journal::DIRECTORY) {
-            // A journal nobody finds after a power cut would be worth nothing.
+            // Without this sync a power cut could lose the directory, and the journal with it.
             Ok(()) => platform::sync_dir(&self.files.dir, ".").map_err(failed)?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(self.failed(journal::DIRECTORY, error)),
@@ -270,7 +270,7 @@ impl Committer<'_> {
                 Ok(current) => current.map(|bytes| ContentHash::of(&bytes)),
                 // A directory can be neither replaced nor deleted as a file, and that must show before the decision.
                 Err(reason @ Reason::NotAFile(_)) => return Err(unusable(reason.to_string())),
-                // What is there cannot be read. Writing over it is for those who said that they do not care.
+                // The file cannot be read. Only a change that expects anything may overwrite it.
                 Err(_) if change.expected == Expected::Anything => None,
                 Err(reason) => return Err(unusable(reason.to_string())),
             };
@@ -416,7 +416,7 @@ impl Committer<'_> {
         self.tidy_and_sync(journal.steps.iter().map(|step| step.path.clone()).collect())?;
         dir.rename(journal::JOURNAL, dir, journal::LAST)?;
         platform::sync_dir(dir, journal::DIRECTORY)?;
-        // What is left of the stage harms nobody; the next writer removes it if this fails.
+        // A leftover stage does no harm; the next writer removes it if this fails.
         let _ = dir.remove_dir_all(journal.stage());
         Ok(())
     }
@@ -454,7 +454,7 @@ impl Committer<'_> {
         file.sync_all()
     }
 
-    /// Writes and syncs a journal. Nobody but its owner reads it: it names sessions, and the reason of the change.
+    /// Writes and syncs a journal. Only its owner can read it: it names sessions, and the reason of the change.
     fn stage_journal(&self, staged: &str, bytes: &[u8]) -> io::Result<()> {
         let mut file = self.files.dir.open_with(staged, platform::own_options().create_new(true))?;
         file.write_all(bytes)?;

@@ -75,7 +75,7 @@ impl Files {
         Ok(entries)
     }
 
-    /// The bytes of a file. `None` if there is none.
+    /// The bytes of a file; `None` if it does not exist.
     pub(super) fn bytes(&self, path: &str) -> Result<Option<Vec<u8>>, Reason> {
         match platform::again(|| self.dir.open_with(path, &platform::read_options())) {
             Ok(file) => Files::contents(file),
@@ -90,7 +90,7 @@ impl Files {
     /// look at its size. Anything else does, be it to read the rest or to say what is there instead of a file.
     fn contents(mut file: cap_std::fs::File) -> Result<Option<Vec<u8>>, Reason> {
         use io::Read;
-        // Kept, since to clear it takes as long as to read most files.
+        // Kept, because clearing it takes as long as reading most files.
         thread_local! {
             static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; 16 << 10].into());
         }
@@ -147,7 +147,8 @@ impl FilesView<'_> {
         Ok(self.open_listed(path)?.1)
     }
 
-    /// The same, and the directory itself, if it is there: files in it can be read without looking for it again.
+    /// The entries of a directory as [`Self::list`] gives them, and the directory itself if it exists: files in it can be read
+    /// without opening it again.
     pub(super) fn open_listed(&self, path: &str) -> Result<(Option<Folder>, Vec<DirectoryEntry>), Reason> {
         let listed = Folder::open(&self.files.dir, path).and_then(|folder| {
             let entries = self.files.entries(&folder, path)?;
@@ -162,7 +163,7 @@ impl FilesView<'_> {
         Ok((folder, entries))
     }
 
-    /// How many entries of a directory have a name that `counts`. The same as counting a listing, but for the memory.
+    /// How many entries of a directory have a name that `counts`. Counts like a listing would, but holds no listing in memory.
     pub(super) fn count(&self, path: &str, counts: impl Fn(&str) -> bool) -> Result<usize, Reason> {
         if !self.overlay.is_empty() {
             return Ok(self.list(path)?.iter().filter(|entry| counts(&entry.name)).count());
@@ -184,7 +185,7 @@ impl FilesView<'_> {
         self.read_in(None, path, shape)
     }
 
-    /// The same where the directory of the file may be open.
+    /// Reads the document in a file as [`Self::read`] does, from its directory if that is open.
     pub(super) fn read_in(
         &self,
         folder: Option<&Folder>,
@@ -222,7 +223,7 @@ impl FilesView<'_> {
         }
     }
 
-    /// The bytes of a file. `None` if there is none.
+    /// The bytes of a file; `None` if it does not exist.
     pub(super) fn bytes(&self, path: &str) -> Result<Option<Vec<u8>>, Reason> {
         match self.overlay.get(path) {
             Some(None) => return Ok(None),

@@ -4,9 +4,9 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `lock` | held by whoever commits or recovers |
+//! | `lock` | held by the process that commits or recovers |
 //! | `tx-<id>/<n>` | new contents, complete and synced before the decision |
-//! | `journal` | the decision: once this file is there the transaction will be done, by whoever comes next |
+//! | `journal` | the decision: once this file is there the transaction will be done, by the next process if need be |
 //! | `last` | the journal of the last transaction, when it is done |
 
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ impl Journal {
         let invalid = |what: String| {
             io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", files.absolute(JOURNAL)))
         };
-        // A pipe of this name would otherwise be waited for.
+        // A pipe at this path must not be waited for.
         let bytes = match files.bytes(JOURNAL) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(None),

@@ -61,7 +61,7 @@ pub(super) fn flat_path(key: &Key) -> String {
 }
 
 /// The id in a file's name: OpenCode's files end in `.json`, those of the per-session layout need not. `None` for a file
-/// that is no document.
+/// that is not a document.
 pub(super) fn stem<'n>(layout: &Layout, name: &'n str) -> Option<&'n str> {
     match name.rsplit_once('.') {
         Some((stem, "json")) => Some(stem),

@@ -25,9 +25,9 @@ use crate::query::SessionQuery;
 /// Message documents of one session are kept between sorting and visiting up to this size; beyond it they are read
 /// again, so that a session of any length fits in memory.
 const KEPT_MESSAGE_BYTES: usize = 16 << 20;
-/// So many messages have their parts read at once.
+/// Messages whose parts are read in parallel, as one batch.
 const BATCH: usize = 32;
-/// So often is a batch read again because a transaction came in between.
+/// How often a batch is read again at most because transactions came in between.
 const MAX_TRIES: usize = 20;
 
 impl Read for OpencodeDirectory {
@@ -589,12 +589,12 @@ fn open_entries(
 type Listing = (Option<Folder>, Vec<(String, String)>);
 
 /// The documents of a directory: the id in each name, and the path. A directory with the name of a document is among
-/// them: whoever reads it says what is wrong.
+/// them: reading it reports what is wrong.
 pub(super) fn documents(tree: &Tree<'_>, directory: &str) -> Result<Vec<(String, String)>, Quarantined> {
     Ok(open_documents(tree, directory)?.1)
 }
 
-/// The same, and the directory itself, if it is there.
+/// The documents of a directory as [`documents`] gives them, and the directory itself if it exists.
 fn open_documents(tree: &Tree<'_>, directory: &str) -> Result<Listing, Quarantined> {
     let (folder, entries) = open_entries(tree, directory)?;
     let named = entries.into_iter().filter_map(|entry| {
@@ -615,7 +615,7 @@ pub(super) fn read_document(
     read_document_in(tree, None, path, shape, key)
 }
 
-/// The same where the directory of the document may be open.
+/// Reads one document as [`read_document`] does, from its directory if that is open.
 fn read_document_in(
     tree: &Tree<'_>,
     folder: Option<&Folder>,

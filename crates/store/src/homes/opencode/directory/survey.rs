@@ -26,7 +26,7 @@ use crate::sync::source::{Seen, Sighting, Source, Survey};
 impl Source for OpencodeDirectory {
     fn survey(&self) -> Result<Survey, ReadError> {
         let mut survey = Survey::default();
-        // The same session in two places is one; whatever changes in either counts.
+        // A session in two places is one session; a change in either place counts.
         let mut places: HashMap<SessionId, usize> = HashMap::new();
         for tree in self.trees() {
             let stamps = Stamps { files: &tree.view.files.dir };
@@ -38,7 +38,7 @@ impl Source for OpencodeDirectory {
                     survey.projects.extend_from_slice(&stamp.to_bytes());
                 }
             }
-            // What cannot be listed is no evidence. Then everything in there is looked at, and whoever reads it says why.
+            // A directory that cannot be listed gives no evidence. Everything in it is looked at, and the reader reports why.
             let below = |directory: &str| -> HashMap<String, Stamp> {
                 stamps.below(directory).unwrap_or_default().into_iter().collect()
             };
@@ -122,7 +122,7 @@ impl Source for OpencodeDirectory {
             Since { tree: &tree, session: &session.id, created: session.info.created(), instant: since };
         let mut quarantined = Vec::new();
         let messages = tree.layout.messages(&session.id);
-        // Not to be listed is something else than to be empty: whoever reads it says why.
+        // A directory that cannot be listed is not empty: the reader reports why.
         for (name, stamp) in since.stamps().below(&messages).ok()? {
             let Some(id) = stem(tree.layout, &name) else { continue };
             let path = format!("{messages}/{name}");

@@ -300,7 +300,7 @@ fn output(state: Node<'_>) -> Text<'_> {
         .unwrap_or_else(|| prose(state.get("structured")))
 }
 
-/// The texts of a result, and whatever else in it is no file.
+/// The texts of a result, and the JSON of other items that are not files.
 fn printed(state: Node<'_>) -> Option<Text<'_>> {
     let mut texts: Vec<_> =
         listed(state, "content").filter(|item| !is_file(*item)).map(|item| prose(item_text(item))).collect();

@@ -23,6 +23,7 @@ pub(super) fn present<'a>(object: Node<'a>, key: &str) -> Option<Node<'a>> {
     object.get(key).filter(|value| !value.is_null())
 }
 
+/// A member that is a string.
 pub(super) fn text<'a>(object: Node<'a>, key: &str) -> Option<Text<'a>> {
     object.get(key)?.as_text()
 }
@@ -32,7 +33,7 @@ pub(super) fn object<'a>(parent: Node<'a>, key: &str) -> Option<Json<'a>> {
     parent.get(key).filter(|value| value.kind() == Kind::Object).map(Json::Node)
 }
 
-/// Something meant to be read: a string, or the JSON of whatever stands in its place.
+/// A text for people: a string, or the JSON of another value in its place.
 pub(super) fn prose(value: Option<Node<'_>>) -> Text<'_> {
     match value {
         Some(value) if !value.is_null() => value.as_text().unwrap_or(Text::from(value.raw())),
@@ -40,7 +41,7 @@ pub(super) fn prose(value: Option<Node<'_>>) -> Text<'_> {
     }
 }
 
-/// Something not understood, with the name it came under.
+/// The JSON of a value that is not understood, after the name it came under.
 pub(super) fn described(kind: &str, value: Node<'_>) -> Text<'static> {
     Text::from(format!("[{kind}] {}", value.raw()))
 }

@@ -153,7 +153,7 @@ impl<'a> Applier<'a> {
             ffi::SQLITE_CONSTRAINT_PRIMARYKEY
             | ffi::SQLITE_CONSTRAINT_UNIQUE
             | ffi::SQLITE_CONSTRAINT_ROWID => {
-                // The id is there. Whether it is this document or another's depends on what it belongs to.
+                // A row has the id. Whether it is this document or another one depends on what the row belongs to.
                 let is_own = matches!(document(self.connection, self.schema, key), Ok(Some(_)));
                 conflict(key, if is_own { ConflictKind::Exists } else { ConflictKind::Taken })
             }
@@ -330,7 +330,7 @@ impl<'a> Applier<'a> {
         )
     }
 
-    /// Refuses a part whose message is one of another session, where OpenCode would show it. Gives when its message was
+    /// Refuses a part whose message belongs to another session, where OpenCode would show it. Gives when its message was
     /// made.
     fn check_owner(
         &self,
@@ -351,9 +351,9 @@ impl<'a> Applier<'a> {
                 statement.query_row([message.as_str(), session.as_str()], read).optional()
             });
         match row.map_err(|error| self.home.failed(error))? {
-            Some((false, _)) => Err(refused(key, "its message is one of another session")),
+            Some((false, _)) => Err(refused(key, "its message belongs to another session")),
             Some((true, Value::Integer(made))) => Ok(made),
-            // That there is no message at all is found out by the insertion.
+            // A missing message is found out by the insertion.
             _ => Ok(0),
         }
     }
@@ -398,7 +398,7 @@ impl<'a> Applier<'a> {
 
     pub(super) fn delete(&mut self, change: &Change) -> Result<(), CommitError> {
         let old = match &change.key {
-            // What goes with its session need not be looked at.
+            // A document that goes with its session need not be checked.
             key if key.session().is_some_and(|session| self.deleted.contains(session))
                 && change.expected == Expected::Anything =>
             {
@@ -445,8 +445,8 @@ impl<'a> Applier<'a> {
         Ok(())
     }
 
-    /// Deletes a session with all that hangs off it. Parts and events do not go by themselves: parts are tied to their
-    /// message only, events to nothing.
+    /// Deletes a session with everything that belongs to it. Parts and events are not deleted by references: parts refer to
+    /// their message only, events to nothing.
     fn delete_session(&self, id: &SessionId) -> rusqlite::Result<()> {
         let by_session = [
             ("part", "session_id"),

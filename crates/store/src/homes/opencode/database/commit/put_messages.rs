@@ -12,7 +12,7 @@ use crate::homes::opencode::complete::Surroundings;
 /// The messages that a transaction puts, in order.
 pub(super) struct PutMessages<'a> {
     by_session: HashMap<&'a SessionId, Vec<(&'a MessageId, &'a Document)>>,
-    /// Of which session each of them is, and when it was made.
+    /// The session of each message, and when the message was made.
     made: HashMap<&'a MessageId, (&'a SessionId, Millis)>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> PutMessages<'a> {
         })
     }
 
-    /// What can be told about a message that does not say it itself.
+    /// What other documents tell about a message that does not say it itself.
     pub(super) fn context(
         &self,
         connection: &Connection,

@@ -16,10 +16,10 @@ pub(super) struct TotalsBySession(BTreeMap<String, Totals>);
 /// What the messages of a transaction mean for the columns of their session.
 #[derive(Default)]
 struct Totals {
-    /// The document says itself what they are.
+    /// Whether the session document itself says what the totals are.
     is_given: bool,
     usage: Usage,
-    /// Agent and model of the last prompt, and when it was.
+    /// The last prompt: when it was made, its agent and its model.
     prompt: Option<(Millis, Option<String>, Option<String>)>,
 }
 
