@@ -5,6 +5,7 @@ mod commit;
 mod files;
 mod journal;
 mod layout;
+mod orphans;
 mod pieces;
 mod read;
 mod survey;
