@@ -1,5 +1,5 @@
-//! SQLite files that belong to others: opened so that they do not change, no process waits for annals, and a hostile file
-//! does no harm.
+//! SQLite files that belong to others: opened so that nothing in them changes, nothing waits, and a hostile file does no
+//! harm.
 //!
 //! A plain read-only open of a database in WAL mode makes files beside it (`-wal`, `-shm`), and may rebuild the index of the
 //! log (`-shm`). Where the log is missing or empty, no process has anything unsaved, and the main file is read as it is,
