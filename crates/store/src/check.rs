@@ -137,7 +137,7 @@ pub(crate) fn check_session(
     Ok(problems)
 }
 
-/// What of a message has no end: itself, or tool calls in it.
+/// The unfinished things of a message: the message itself, or tool calls in it.
 fn unfinished(message: &MessageRecord) -> Vec<(ProblemKind, Stored, String)> {
     let mut found = Vec::new();
     if let Message::Assistant(answer) = message.stored.document.lens::<Message<'_>>()

@@ -121,7 +121,7 @@ struct PlannedDocument {
     old: Option<Stored>,
 }
 
-/// Under which id a project is filed in the target.
+/// Where the sessions of a project are filed in the target.
 #[derive(Clone)]
 struct Filing {
     id: ProjectId,

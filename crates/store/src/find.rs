@@ -98,7 +98,7 @@ pub fn sessions_among(
     Ok(SessionPage { sessions, summaries, total, next, quarantined })
 }
 
-/// What stands from `first` up to `end`, as far as there is anything.
+/// The items from `first` up to `end`, as far as there are any.
 fn page_of<T>(mut all: Vec<T>, first: usize, end: usize) -> Vec<T> {
     all.truncate(end);
     all.drain(..first.min(all.len()));

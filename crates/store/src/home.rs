@@ -75,7 +75,7 @@ pub trait Read: Send + Sync {
 
 /// What a home knows of sessions without reading their messages.
 pub trait Summaries: Send + Sync {
-    /// Each of these sessions in numbers; none where the home would have to add them up.
+    /// Each of these sessions in numbers; `None` for a session whose numbers the home would have to add up.
     fn summarize(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError>;
 
     /// Each message of a session in numbers. In order, unless tool calls are wanted.

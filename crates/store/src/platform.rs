@@ -140,7 +140,7 @@ impl Folder {
             use rustix::fs::{Mode, OFlags, openat};
             let flags =
                 OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-            // One piece leads nowhere else.
+            // A name without a slash cannot lead out of the directory.
             debug_assert!(!name.contains('/'));
             let opened = again(|| Ok(openat(&self.file, name, flags, Mode::empty())?))?;
             Ok(cap_std::fs::File::from_std(opened.into()))
@@ -150,7 +150,7 @@ impl Folder {
     }
 }
 
-/// What tells that a file was not written to: when it was last changed in any way, how long it is, and which file it is.
+/// Evidence of whether a file was written to: when it was last changed in any way, how long it is, and which file it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp {
     /// Nanoseconds since 1970. On Unix the later of the times of the content and of the entry itself, which nobody can
@@ -234,7 +234,7 @@ pub(crate) fn list_stamps(dir: &Dir, path: &str, mut visit: impl FnMut(&str, Sta
     let wanted = StatxFlags::MTIME | StatxFlags::CTIME | StatxFlags::SIZE | StatxFlags::INO;
     for name in names {
         let Ok(text) = name.to_str() else { continue };
-        // A name from the listing is one piece, so it leads nowhere else.
+        // A name from the listing has no slash, so it cannot lead out of the directory.
         let Ok(found) = statx(&opened, &name, AtFlags::SYMLINK_NOFOLLOW, wanted) else { continue };
         let nanoseconds = |time: rustix::fs::StatxTimestamp| {
             time.tv_sec.saturating_mul(1_000_000_000).saturating_add(i64::from(time.tv_nsec))

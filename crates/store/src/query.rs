@@ -129,7 +129,7 @@ pub struct CursorError {
 }
 
 impl SessionQuery {
-    /// Whether session documents alone exclude no session.
+    /// Whether the filters on session documents admit every session.
     pub fn admits_all(&self) -> bool {
         let SessionQuery { projects, directory, title, since, until, roots, archived, .. } = self;
         projects.is_empty()

@@ -212,7 +212,7 @@ pub enum Reason {
     /// Its text is not JSON.
     #[error(transparent)]
     Json(JsonError),
-    /// It is JSON, but not what stands there.
+    /// It is JSON, but of another kind than belongs there.
     #[error("expected {wanted}, found {found}")]
     WrongKind {
         /// What should stand there.
@@ -238,7 +238,7 @@ pub enum Reason {
     /// A column holds something that cannot be used.
     #[error("{0}")]
     Column(String),
-    /// As it was noted when it was last tried.
+    /// The reason that was noted when it was last tried.
     #[error("{0}")]
     Noted(String),
 }

@@ -56,7 +56,7 @@ pub struct Account {
     pub completed: Vec<Completion>,
     /// Members of documents that the target has no place for, and how often they occurred.
     pub lost: BTreeMap<String, usize>,
-    /// Documents of which the target has none of the kind, and how many there were.
+    /// Kinds of documents that the target has no place for, and how many documents of each there were.
     pub not_held: BTreeMap<&'static str, usize>,
     /// Sessions that the target has in a more recent state.
     pub newer_in_target: Vec<SessionId>,

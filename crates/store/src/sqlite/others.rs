@@ -81,9 +81,9 @@ impl Connections {
     }
 
     /// A process that has the database open and has lost its locks on it, as OpenCode does when it opens and closes the
-    /// file by other means than SQLite's. To SQLite it is gone: the next writer would cut the index of the log off under
-    /// its hands, which kills it, and what it writes would be lost. Looked for until the first write; then our own locks
-    /// are all that can be seen.
+    /// file by other means than SQLite's. To SQLite it is gone: the next writer would truncate the index of the log
+    /// while the process uses it, which kills the process, and what it writes would be lost. Looked for until the first
+    /// write; then our own locks are all that can be seen.
     pub(crate) fn endangered(&self) -> Option<u32> {
         // Every process that uses the index holds a lock on this byte of it.
         const ANY_USER: u64 = 128;
@@ -146,13 +146,13 @@ impl FilesStamp {
     }
 }
 
-/// How much a reader puts up with.
+/// How much damage a reader tolerates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tolerance {
     /// Nothing: a file that is not as it should be is an error.
     None,
-    /// A file that was cut off, or whose list of tables is partly damaged. SQLite allows that only where the list could be
-    /// written to; that it cannot be here is the connection's being read-only.
+    /// A file that was cut off, or whose list of tables is partly damaged. SQLite allows that only with a setting
+    /// that makes the list writable; the connection is read-only, so the list stays as it is.
     Damage,
 }
 

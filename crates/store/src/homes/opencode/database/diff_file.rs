@@ -14,7 +14,7 @@ use crate::home::{Quarantined, Reason};
 use crate::{parallel, platform};
 
 impl OpencodeDatabase {
-    /// The file for a session's differences. A database that is not where and called as OpenCode's are has none.
+    /// The file for a session's differences. `None` unless the database has a name and a place of OpenCode's.
     pub(super) fn diff_path(&self, session: &SessionId) -> Option<PathBuf> {
         let name = self.path.file_name()?.to_str()?;
         if !(name.starts_with("opencode") && name.ends_with(".db")) {

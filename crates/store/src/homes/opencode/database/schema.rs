@@ -149,7 +149,7 @@ impl Schema {
         self.migrations.iter().map(String::as_str).filter(known).collect()
     }
 
-    /// Why rows cannot be written to it, if so: what was found, in words.
+    /// What keeps rows from being written, in words; `None` if they can be written.
     pub(super) fn unwritable(&self) -> Option<String> {
         match self.unknown_migrations()[..] {
             _ if self.has("session_v2") => Some("the tables of OpenCode 2".to_owned()),

@@ -162,7 +162,7 @@ fn files_below(root: &Root, path: &str) -> Vec<String> {
     names.flat_map(|name| files_below(root, &format!("{path}/{name}"))).collect()
 }
 
-/// Something is not as it was left.
+/// The conflict of a piece that is not as the operation left it.
 fn changed(place: &str, is_there: bool, piece: &Exchange) -> CommitError {
     let what = match (is_there, piece.expected) {
         (false, _) => ConflictKind::Gone,

@@ -92,7 +92,7 @@ impl Source for OpencodeDirectory {
     }
 
     fn sighted(&self, sighting: &Sighting) -> Result<Option<SessionRecord>, ReadError> {
-        // Where it was is where it is, most likely; to look everywhere takes a system call for each project.
+        // The document is most likely where it was; looking everywhere takes a system call for each project.
         if sighting.is_single
             && let Some(tree) = self.flat_tree()
         {
