@@ -28,7 +28,7 @@ pub struct Exchange {
     pub place: String,
     /// The session it belongs to.
     pub session: Option<SessionId>,
-    /// The hash that the stored bytes must have; none if nothing may be stored there.
+    /// The hash of what must be there; none if nothing must be.
     pub expected: Option<ContentHash>,
     /// What it becomes; none removes it.
     pub bytes: Option<Vec<u8>>,
@@ -63,7 +63,7 @@ pub trait Undo: Write {
     /// Has every commit from now on noted before it is made.
     fn note_commits(&mut self, noter: Noter);
 
-    /// Puts stored things back, all or none, provided each is as expected.
+    /// Makes stored things what they were, all or none, provided each is as expected.
     fn exchange(&self, pieces: &[Exchange]) -> Result<(), CommitError>;
 
     /// What is stored in places now.
@@ -89,7 +89,7 @@ pub(crate) mod files {
         places.iter().map(|place| std::fs::read(place).ok()).collect()
     }
 
-    /// Puts files back, provided each is as expected.
+    /// Makes files what they were, provided each is as expected.
     pub(crate) fn exchange(pieces: &[Exchange]) -> Result<(), CommitError> {
         for piece in pieces {
             let current = std::fs::read(&piece.place).ok();
