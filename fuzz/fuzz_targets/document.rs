@@ -3,7 +3,7 @@
 
 use annals_core::id::{MessageId, PartId, ProjectId, SessionId};
 use annals_core::json::{JsWriter, Style, same_value};
-use annals_core::lens::{FileDiff, Message, Part, Project, Session, Share, Todo};
+use annals_core::lens::{FileDiff, Message, Part, Project, Session, ShareRecord, Todo};
 use annals_core::search::{searchable, weight};
 use annals_core::{Document, Key, call::Call};
 use libfuzzer_sys::fuzz_target;
@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = document.lens::<Message<'_>>();
     let _ = document.lens::<Vec<Todo<'_>>>();
     let _ = document.lens::<Vec<FileDiff<'_>>>();
-    let _ = document.lens::<Share<'_>>();
+    let _ = document.lens::<ShareRecord<'_>>();
     if let Part::Tool(part) = document.lens::<Part<'_>>() {
         let _ = Call::of(&part);
     }

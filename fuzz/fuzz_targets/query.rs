@@ -2,19 +2,19 @@
 //! line is a query and the rest what it was found in.
 #![no_main]
 
-use annals_core::search::{Tokens, query, snippet};
+use annals_core::search::{TokenCursor, query, snippet};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &str| {
     let (text, other) = input.split_once('\n').unwrap_or((input, ""));
     let width = input.len() % 256;
     for text in [text, other] {
-        let mut tokens = Tokens::new(text);
+        let mut tokens = TokenCursor::new(text);
         let (mut position, mut from) = (None, 0);
         while tokens.advance() {
             let token = tokens.token();
             assert!(!token.text.is_empty() && token.from >= from && token.from < token.to);
-            assert!(text.get(token.from..token.to).is_some_and(|source| source.len() <= Tokens::MAX_BYTES));
+            assert!(text.get(token.from..token.to).is_some_and(|source| source.len() <= TokenCursor::MAX_BYTES));
             let next = position.map_or(0, |position| position + 1);
             assert!(token.position == next || Some(token.position) == position);
             (position, from) = (Some(token.position), token.from);
@@ -28,7 +28,7 @@ fuzz_target!(|input: &str| {
     let terms = query.highlights();
     for text in [text, other] {
         let found = snippet(text, &terms, width);
-        assert!(found.text.chars().count() <= width.max(1) + Tokens::MAX_BYTES);
+        assert!(found.text.chars().count() <= width.max(1) + TokenCursor::MAX_BYTES);
         assert!(
             found.highlights.iter().all(|range| !range.is_empty() && found.text.get(range.clone()).is_some())
         );

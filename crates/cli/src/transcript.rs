@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io;
 
 use annals::home::{MessageRange, MessageRecord, Read, ReadError, SessionRecord, Want};
-use annals::model::call::Call;
+use annals::model::call::CallView;
 use annals::model::id::SessionId;
 use annals::model::json::Text;
 use annals::model::lens::{AssistantMessage, Message, Part, Session, ToolStatus, UserMessage};
@@ -288,7 +288,7 @@ impl<'a> Transcript<'a> {
                     }
                 }
             }
-            Part::Tool(part) if self.options.tools != Tools::None => self.call(&Call::of(part))?,
+            Part::Tool(part) if self.options.tools != Tools::None => self.call(&CallView::of(part))?,
             Part::Tool(_) | Part::StepStart(_) | Part::StepFinish(_) | Part::Snapshot(_) | Part::Patch(_) => {
             }
             Part::File(file) => {
@@ -350,7 +350,7 @@ impl<'a> Transcript<'a> {
     }
 
     /// A tool call: one line, then what it printed or changed.
-    fn call(&mut self, call: &Call<'_>) -> io::Result<()> {
+    fn call(&mut self, call: &CallView<'_>) -> io::Result<()> {
         let paint = self.output.paint;
         let (sign, name) = match call.status {
             Some(ToolStatus::Completed) if call.exit.is_some_and(|exit| exit != 0) => {
@@ -393,7 +393,7 @@ impl<'a> Transcript<'a> {
     }
 
     /// What a call printed or changed.
-    fn call_result(&mut self, call: &Call<'_>) -> io::Result<()> {
+    fn call_result(&mut self, call: &CallView<'_>) -> io::Result<()> {
         let paint = self.output.paint;
         let is_brief = self.options.tools == Tools::Brief;
         let limit = |folded| if is_brief { folded } else { usize::MAX };

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use annals_core::search::{Tokens, query, snippet};
+use annals_core::search::{TokenCursor, query, snippet};
 
 fn main() -> std::io::Result<()> {
     for path in std::env::args().skip(1) {
@@ -13,7 +13,7 @@ fn main() -> std::io::Result<()> {
         for _ in 0..10 {
             (count, bytes) = (0, 0);
             let start = Instant::now();
-            let mut tokens = Tokens::new(&text);
+            let mut tokens = TokenCursor::new(&text);
             while tokens.advance() {
                 count += 1;
                 bytes += tokens.token().text.len();

@@ -1,19 +1,19 @@
-//! What a tool call looks like to a reader.
+//! A tool call as a reader sees it.
 
 use crate::id::{Millis, SessionId};
 use crate::json::{JsWriter, Node, Style, Text};
 use crate::lens::{Json, Lens, Todo, ToolPart, ToolState, ToolStatus};
 
-/// A tool call, reduced to what a reader wants to see of it.
+/// A tool call, reduced to what a reader wants to see.
 #[derive(Debug, Clone)]
-pub struct Call<'a> {
+pub struct CallView<'a> {
     /// Name of the tool.
     pub tool: String,
-    /// How far it got, if that is one of the four states.
+    /// Status of the call, if it is one of the four.
     pub status: Option<ToolStatus>,
-    /// What it was about, from its arguments or its title: a command, a path, a pattern.
+    /// Subject of the call, from its arguments or its title: a command, a path, a pattern.
     pub subject: String,
-    /// The model's own words for it, where they add something.
+    /// The model's own description of the call, if it adds something.
     pub remark: Option<String>,
     /// How long it took.
     pub duration: Option<Millis>,
@@ -21,7 +21,7 @@ pub struct Call<'a> {
     pub exit: Option<i64>,
     /// What it changed, as a unified diff.
     pub diff: Option<Text<'a>>,
-    /// Its result, or what it had printed when it was cut short.
+    /// Its result, or the output of a call that was interrupted.
     pub output: Option<Text<'a>>,
     /// Why it failed.
     pub error: Option<Text<'a>>,
@@ -35,9 +35,9 @@ pub struct Call<'a> {
     pub cleared: bool,
 }
 
-impl<'a> Call<'a> {
+impl<'a> CallView<'a> {
     /// Looks at a tool part.
-    pub fn of(part: &ToolPart<'a>) -> Call<'a> {
+    pub fn of(part: &ToolPart<'a>) -> CallView<'a> {
         let empty = ToolState::default();
         let state = part.state.as_ref().unwrap_or(&empty);
         let tool = part.tool.as_ref().map(ToString::to_string).unwrap_or_else(|| "tool".to_owned());
@@ -47,7 +47,7 @@ impl<'a> Call<'a> {
         let subject = subject(&tool, input, title.as_deref());
         let described = input.and_then(|input| text(input, "description"));
         let time = state.time.as_ref();
-        Call {
+        CallView {
             status: state.status(),
             remark: described.filter(|described| *described != subject),
             duration: time.and_then(|time| Some(time.end? - time.start?)),
@@ -55,7 +55,7 @@ impl<'a> Call<'a> {
             diff: metadata
                 .and_then(|metadata| metadata.get("diff")?.as_text())
                 .filter(|diff| !diff.is_empty()),
-            // A command that was cut short has printed into its metadata only.
+            // The output of an interrupted command is only in its metadata.
             output: state.output.clone().or_else(|| metadata?.get("output")?.as_text()),
             error: state.error.clone(),
             written: input.filter(|_| tool == "write").and_then(|input| input.get("content")?.as_text()),
@@ -70,7 +70,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The name of its state.
+    /// Name of the call's status.
     pub fn status_name(&self) -> &'static str {
         match self.status {
             Some(ToolStatus::Pending) => "pending",

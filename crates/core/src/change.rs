@@ -6,14 +6,14 @@ use crate::document::{ContentHash, Document, Key, Stored};
 use crate::position::Position;
 use crate::provenance::Provenance;
 
-/// What must be true of a document for a change of it to be made.
+/// The condition on a document under which a change to it is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
-    /// It does not exist.
+    /// The document does not exist.
     Absent,
-    /// It is still exactly what was read.
+    /// The document still has exactly the bytes that were read.
     Unchanged(ContentHash),
-    /// Nothing: the change is made over whatever is there.
+    /// No condition: the change is made over any present content.
     Anything,
 }
 
@@ -22,14 +22,14 @@ pub enum Expected {
 pub struct Change {
     /// Which document.
     pub key: Key,
-    /// What must be true of it.
+    /// The condition under which the change is made.
     pub expected: Expected,
-    /// What it becomes; none deletes it.
+    /// The new content; `None` deletes the document.
     pub document: Option<Document>,
-    /// Where a message or part stands among its siblings, if known. OpenCode's homes ignore it: they order documents
+    /// Position of a message or part among its siblings, if known. OpenCode's homes ignore it: they order documents
     /// themselves.
     pub position: Option<Position>,
-    /// Which program wrote it.
+    /// Which program wrote the document.
     pub provenance: Provenance,
 }
 
@@ -66,17 +66,17 @@ impl Transaction {
         self.push(key, Expected::Absent, Some(document));
     }
 
-    /// Replaces a document by another, provided it is still what was read.
+    /// Replaces a document, provided it still has the bytes that were read.
     pub fn replace(&mut self, old: &Stored, document: Document) {
         self.push(old.key.clone(), Expected::Unchanged(old.document.hash()), Some(document));
     }
 
-    /// Stores a document over whatever is there.
+    /// Stores a document over any present content.
     pub fn put(&mut self, key: Key, document: Document) {
         self.push(key, Expected::Anything, Some(document));
     }
 
-    /// Says where a document that is among the changes stands among its siblings, and which program wrote it.
+    /// Sets the position and the provenance of a document that is among the changes.
     pub fn place(&mut self, key: &Key, position: Position, provenance: Provenance) {
         if let Some(&index) = self.by_key.get(key) {
             let change = &mut self.changes[index];
@@ -84,12 +84,12 @@ impl Transaction {
         }
     }
 
-    /// Deletes a document, provided it is still what was read.
+    /// Deletes a document, provided it still has the bytes that were read.
     pub fn delete(&mut self, old: &Stored) {
         self.push(old.key.clone(), Expected::Unchanged(old.document.hash()), None);
     }
 
-    /// Deletes a document, whatever it says.
+    /// Deletes a document, whatever its content.
     pub fn delete_any(&mut self, key: Key) {
         self.push(key, Expected::Anything, None);
     }
@@ -117,7 +117,7 @@ impl Transaction {
     fn push(&mut self, key: Key, expected: Expected, document: Option<Document>) {
         let (position, provenance) = (None, Provenance::default());
         match self.by_key.get(&key) {
-            // The later change decides what the document becomes, the first one what it must have been.
+            // The later change decides the new content, the first one the condition.
             Some(&index) => self.changes[index].document = document,
             None => {
                 self.by_key.insert(key.clone(), self.changes.len());

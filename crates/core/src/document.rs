@@ -26,11 +26,11 @@ use crate::provenance::Provenance;
 /// ```
 #[derive(Clone)]
 pub struct Document {
-    /// Shared, so that a document can be passed around freely: nobody changes one.
-    inner: Arc<Scanned>,
+    /// Shared, since documents never change: cloning one is cheap.
+    inner: Arc<ScannedText>,
 }
 
-struct Scanned {
+struct ScannedText {
     text: String,
     tape: Tape,
 }
@@ -49,7 +49,7 @@ impl Document {
 
     fn scanned(text: String) -> Result<Document, JsonError> {
         let tape = Tape::scan(&text)?;
-        Ok(Document { inner: Arc::new(Scanned { text, tape }) })
+        Ok(Document { inner: Arc::new(ScannedText { text, tape }) })
     }
 
     /// A new document, laid out as OpenCode lays out its files.
@@ -61,7 +61,7 @@ impl Document {
         Document::written(Style::Pretty, value).expect("the writer writes JSON")
     }
 
-    /// A new document in either layout. Fails only where the value is too large or too deep to be one.
+    /// A new document in either layout. Fails only if the value is too large or nested too deep.
     pub fn written(style: Style, value: &dyn ToJs) -> Result<Document, JsonError> {
         Document::parse(JsWriter::document(style, value))
     }
@@ -76,7 +76,7 @@ impl Document {
         self.text().as_bytes()
     }
 
-    /// A hash of the bytes, to recognise them by.
+    /// The hash of the document's bytes.
     pub fn hash(&self) -> ContentHash {
         ContentHash::of(self.bytes())
     }
@@ -86,17 +86,17 @@ impl Document {
         Node::root(&self.inner.text, &self.inner.tape)
     }
 
-    /// The typed view of the document. What is missing or of another type is `None` there.
+    /// The typed view of the document. A field that is missing or of another type is `None`.
     pub fn lens<'a, L: Lens<'a> + Default>(&'a self) -> L {
         L::look(self.root()).unwrap_or_default()
     }
 
-    /// This document with one field set and every other byte as it is.
+    /// This document with one field set and every other byte unchanged.
     pub fn with(&self, path: &[&str], value: &(impl ToJs + ?Sized)) -> Result<Document, EditError> {
         Document::edited(edit::set(&self.inner.text, &self.inner.tape, path, &value)?)
     }
 
-    /// This document with one field removed and every other byte as it is.
+    /// This document with one field removed and every other byte unchanged.
     pub fn without(&self, path: &[&str]) -> Result<Document, EditError> {
         Document::edited(edit::remove(&self.inner.text, &self.inner.tape, path)?)
     }
@@ -173,8 +173,8 @@ pub struct Stored {
     pub document: Document,
     /// Where it is, for people: a path inside the home.
     pub place: String,
-    /// Where a message or part stands among its siblings. Only right where messages are read in order: a document that is
-    /// read by its key alone does not say.
+    /// Position of a message or part among its siblings. Valid only if messages were read in order: a document read by
+    /// its key alone does not tell.
     pub position: Position,
     /// Which program wrote it.
     pub provenance: Provenance,
@@ -215,16 +215,16 @@ pub enum Key {
     Todo(SessionId),
     /// The file differences of a session.
     Diff(SessionId),
-    /// How a session is shared.
+    /// The share record of a session.
     Share(SessionId),
-    /// How a session was shared by OpenCode before 1.0.144.
+    /// The share record of a session from before OpenCode 1.0.144.
     LegacyShare(SessionId),
-    /// A record of another agent's, as it stands in that agent's home. The messages made from it stand beside it.
+    /// A record of another agent, unchanged. The messages made from it are documents of their own.
     Record(SessionId, RecordId),
 }
 
 impl Key {
-    /// The session the entity belongs to; none for a project.
+    /// The session the entity belongs to; `None` for a project.
     pub fn session(&self) -> Option<&SessionId> {
         match self {
             Key::Project(_) => None,
@@ -239,7 +239,7 @@ impl Key {
         }
     }
 
-    /// The keys of what stands beside a session: its todo list, its diff, its share records.
+    /// The keys of the documents beside a session: its todo list, its diff, its share records.
     pub fn beside(session: &SessionId) -> [Key; 4] {
         [
             Key::Todo(session.clone()),
@@ -249,7 +249,7 @@ impl Key {
         ]
     }
 
-    /// The project, of keys that name one.
+    /// The project, if the key names one.
     pub fn project(&self) -> Option<&ProjectId> {
         match self {
             Key::Project(project) | Key::Session(project, _) => Some(project),
@@ -257,7 +257,7 @@ impl Key {
         }
     }
 
-    /// What the entity is called.
+    /// The word for the kind of entity, for messages.
     pub fn noun(&self) -> &'static str {
         match self {
             Key::Project(_) => "project",

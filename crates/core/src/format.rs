@@ -1,4 +1,4 @@
-//! The files a conversation can be exported to and taken back from.
+//! Export formats: the files a conversation can be exported to and imported from.
 
 pub mod jsonl;
 pub mod opencode;
@@ -7,21 +7,21 @@ use crate::document::{Document, Key};
 use crate::id::IdError;
 use crate::json::JsonError;
 
-/// A session taken from a file, ready to be stored.
+/// Sessions read from a file, ready to be stored.
 #[derive(Debug, Clone)]
 pub struct Imported {
     /// Every document, the session's own among them.
     pub documents: Vec<(Key, Document)>,
 }
 
-/// Why a file could not be taken for an export.
+/// Why a file could not be read as an export.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// It is not JSON.
+    /// The file is not JSON.
     #[error("{0}")]
     Json(JsonError),
-    /// A line of it is not JSON.
+    /// A line of the file is not JSON.
     #[error("line {line}: {error}")]
     JsonLine {
         /// Which line, from 1.
@@ -29,7 +29,7 @@ pub enum ImportError {
         /// What is wrong with it.
         error: JsonError,
     },
-    /// It is JSON, but something an export has is missing or of another kind.
+    /// The file is JSON, but a field of an export is missing or of another type.
     #[error("{place} {what}")]
     Shape {
         /// Where.
@@ -37,7 +37,7 @@ pub enum ImportError {
         /// What is wrong there.
         what: String,
     },
-    /// An id in it is none.
+    /// An id in the file is not valid.
     #[error("{place}: {error}")]
     Id {
         /// Where.

@@ -2,35 +2,35 @@
 //!
 //! An OpenCode id is `<prefix>_<12 hex digits><14 base-62 digits>`. The hex digits hold 36 bits of Unix milliseconds
 //! and a 12-bit counter; session ids hold the complement, so that they sort newest first. 36 bits last 795 days: the
-//! field wrapped on 2026-08-14T11:19:55.136Z and will on 2028-10-17. Ids therefore have no `Ord` here. They are ordered
-//! by the era they were made in and then as OpenCode orders them, as strings: inside an era that is OpenCode's order
-//! exactly, whoever made the ids, and across eras it is chronological.
+//! field wrapped on 2026-08-14T11:19:55.136Z and will wrap again on 2028-10-17. Ids therefore have no `Ord` here. They
+//! are ordered by the era they were made in and then, like in OpenCode, as strings. Inside an era that is exactly
+//! OpenCode's order, whichever program made the ids, and across eras it is chronological.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Milliseconds since the Unix epoch, as OpenCode stores all times. Lenses give none beyond ±8.64e15, the range of a
-/// JavaScript date, so that arithmetic on them does not overflow.
+/// Milliseconds since the Unix epoch, as OpenCode stores all times. Lenses drop times beyond ±8.64e15, the range of a
+/// JavaScript date, so that arithmetic on times does not overflow.
 pub type Millis = i64;
 
-/// How many milliseconds the time field of an id can tell apart: 2^36.
+/// Length of an era in milliseconds: the time field of an id wraps after 2^36.
 pub const ERA_MILLIS: Millis = 1 << 36;
 
-/// An id that claims to have been made further than this from when its entity was made was not made by OpenCode's clock:
-/// clients may send ids of their own, and a fork keeps the times of what it copies.
+/// Greatest believable distance between the time in an id and the time its entity was made. Beyond it the id did not come
+/// from OpenCode's clock: clients may send ids of their own, and a fork keeps the times of the messages it copies.
 const BELIEVABLE: Millis = 30 * 24 * 60 * 60 * 1000;
 
 const FIELD_BITS: u32 = 48;
 const FIELD_MASK: u64 = (1 << FIELD_BITS) - 1;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A string is not an id of the wanted kind.
+/// Why a string is not an id of the wanted kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not {what}: {rule}")]
 pub struct IdError {
     /// The string, cut if it is long.
     pub text: String,
-    /// What it was to be.
+    /// The wanted kind of id, with its article.
     pub what: &'static str,
     /// The rule it breaks.
     pub rule: &'static str,
@@ -55,24 +55,24 @@ pub enum Direction {
     Descending,
 }
 
-/// When an id was made.
+/// The time an id was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment {
+pub struct IdMoment {
     /// The millisecond.
     pub millis: Millis,
-    /// Which of the ids of that millisecond and process.
+    /// Number of the id among those of this millisecond and process.
     pub counter: u16,
 }
 
-impl Moment {
-    fn from_field(field: u64, reference: Millis) -> Moment {
+impl IdMoment {
+    fn from_field(field: u64, reference: Millis) -> IdMoment {
         let low = (field >> 12) as Millis;
         let era = (reference - low + ERA_MILLIS / 2).div_euclid(ERA_MILLIS);
-        Moment { millis: low + era * ERA_MILLIS, counter: (field & 0xfff) as u16 }
+        IdMoment { millis: low + era * ERA_MILLIS, counter: (field & 0xfff) as u16 }
     }
 }
 
-/// What every kind of id has: it is shown, and written into documents, as its text.
+/// Implements the traits that show an id, and write it into documents, as its text.
 macro_rules! shown_as_text {
     ($name:ident) => {
         impl fmt::Display for $name {
@@ -113,9 +113,9 @@ macro_rules! id_type {
             /// Whether later ids are greater strings.
             pub const DIRECTION: Direction = Direction::$direction;
 
-            /// Checks that this is an id of any agent's: OpenCode's (see [`Self::parse_opencode`]), or another's: up to 128
-            /// letters, digits, `_` and `-`, at least one of them a `-`, which no id of OpenCode's has. An adapter whose
-            /// agent has ids without one puts the name of the agent and a `-` before them.
+            /// Parses an id of any agent. OpenCode's ids are described at [`Self::parse_opencode`]. Others have up to 128
+            /// letters, digits, `_` and `-`, with at least one `-`, which no OpenCode id has. An adapter whose agent has ids
+            /// without `-` prefixes them with the agent's name and a `-`.
             pub fn parse(text: &str) -> Result<$name, IdError> {
                 match is_foreign_id(text) {
                     true => Ok($name(text.into())),
@@ -123,8 +123,8 @@ macro_rules! id_type {
                 }
             }
 
-            /// Checks OpenCode's grammar: `^[a-z]{2,10}_[0-9A-Za-z]{1,64}$`. The prefix is not checked, for older
-            /// documents have others.
+            /// Parses an OpenCode id: `^[a-z]{2,10}_[0-9A-Za-z]{1,64}$`. The prefix is not checked, because older
+            /// documents have other prefixes.
             pub fn parse_opencode(text: &str) -> Result<$name, IdError> {
                 match is_opencode_id(text) {
                     true => Ok($name(text.into())),
@@ -132,7 +132,7 @@ macro_rules! id_type {
                 }
             }
 
-            /// Whether the id has OpenCode's form, so that OpenCode's homes can hold what it names.
+            /// Whether the id has OpenCode's form, so that OpenCode's homes can hold the entity it names.
             pub fn is_opencode(&self) -> bool {
                 is_opencode_id(&self.0)
             }
@@ -142,17 +142,17 @@ macro_rules! id_type {
                 &self.0
             }
 
-            /// When the id was made, given a time within 397 days of it. None for ids of another shape.
-            pub fn moment(&self, reference: Millis) -> Option<Moment> {
+            /// The time the id was made, given a time within 397 days of it. `None` for ids of another form.
+            pub fn moment(&self, reference: Millis) -> Option<IdMoment> {
                 let field = time_field(&self.0)?;
                 let field = match Self::DIRECTION {
                     Direction::Ascending => field,
                     Direction::Descending => !field & FIELD_MASK,
                 };
-                Some(Moment::from_field(field, reference))
+                Some(IdMoment::from_field(field, reference))
             }
 
-            /// The era the id was made in, given when its entity was made. [`Position`](crate::Position) orders by it.
+            /// The era the id was made in, given the time its entity was made. [`Position`](crate::Position) orders by it.
             pub fn era(&self, made: Millis) -> i64 {
                 let moment = self.moment(made).map(|moment| moment.millis);
                 let believable = moment.filter(|moment| (moment - made).abs() <= BELIEVABLE);
@@ -196,7 +196,7 @@ macro_rules! name_type {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks that the text is letters, digits, `_` and `-`, and not too long.
+            /// Parses a non-empty text of letters, digits, `_` and `-` that is not too long.
             pub fn parse(text: &str) -> Result<$name, IdError> {
                 let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
                 match (1..=$max).contains(&text.len()) && text.bytes().all(allowed) {
@@ -216,11 +216,11 @@ macro_rules! name_type {
 }
 
 name_type! {
-    /// The id of a project: a git root commit, `global`, or what older versions used.
+    /// The id of a project: a git root commit, `global`, or another form from older versions.
     ProjectId, 64, "a project id", "project ids are 1 to 64 letters, digits, `_` or `-`"
 }
 name_type! {
-    /// The id of a record of another agent's, among those of its session: the number of a line, for instance.
+    /// The id of another agent's record within its session: a line number, for instance.
     RecordId, 128, "a record id", "record ids are 1 to 128 letters, digits, `_` or `-`"
 }
 
@@ -236,7 +236,7 @@ impl ProjectId {
     }
 }
 
-/// Makes ids as OpenCode does. It has no clock and no randomness of its own: both come with each call.
+/// Makes ids as OpenCode does. It has no clock and no randomness of its own: the caller passes both.
 #[derive(Debug, Default)]
 pub struct IdGenerator {
     last_millis: Millis,
@@ -247,7 +247,7 @@ pub struct IdGenerator {
 pub type Entropy = [u8; 14];
 
 impl IdGenerator {
-    /// A generator that has made no ids yet. All ids of a process must come from one, or two may be equal.
+    /// A new generator. All ids of a process must come from the same one, or two ids may be equal.
     pub const fn new() -> IdGenerator {
         IdGenerator { last_millis: 0, counter: 0 }
     }
@@ -310,8 +310,8 @@ fn time_field(id: &str) -> Option<u64> {
     lower_hex.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// The first 9 hexadecimal digits of an id, as a number. What is no such digit counts as the digit before it in ASCII,
-/// followed by the greatest digits. So of two ids with the same prefix, the smaller string has no greater number.
+/// The first 9 hexadecimal digits of an id, as a number. Any other character counts as the greatest digit below it in
+/// ASCII, and everything after it as `f`. So of two ids with the same prefix, the smaller string has no greater number.
 pub(crate) fn floor_millis(id: &str) -> Millis {
     let mut digits = id.split_once('_').map_or(id, |(_, rest)| rest).bytes();
     let mut floor: Millis = 0;
@@ -347,23 +347,23 @@ mod tests {
         let message = |id: &str, reference| MessageId::parse(id).unwrap().moment(reference).unwrap();
         assert_eq!(
             session("ses_4afbda00cffeVl5YERm4op7JEG", 1_766_578_085_876),
-            Moment { millis: 1_766_578_085_875, counter: 1 }
+            IdMoment { millis: 1_766_578_085_875, counter: 1 }
         );
         assert_eq!(
             message("msg_b50425ff7001vgFiMUNFzLtCda", 1_766_578_085_884),
-            Moment { millis: 1_766_578_085_879, counter: 1 }
+            IdMoment { millis: 1_766_578_085_879, counter: 1 }
         );
         assert_eq!(
             session("ses_3ec7ddb0dffeEx5i93QCLgA74n", 1_769_853_822_194),
-            Moment { millis: 1_769_853_822_194, counter: 1 }
+            IdMoment { millis: 1_769_853_822_194, counter: 1 }
         );
         assert_eq!(
             message("msg_fffffffff001AAAAAAAAAAAAAA", WRAP_2026),
-            Moment { millis: WRAP_2026 - 1, counter: 1 }
+            IdMoment { millis: WRAP_2026 - 1, counter: 1 }
         );
         assert_eq!(
             message("msg_000000000001AAAAAAAAAAAAAA", WRAP_2026),
-            Moment { millis: WRAP_2026, counter: 1 }
+            IdMoment { millis: WRAP_2026, counter: 1 }
         );
         assert_eq!(session("ses_e1f6df0a7ffeAAAAAAAAAAAAAA", 1_794_769_031_000).millis, 1_794_769_031_000);
     }
@@ -427,7 +427,7 @@ mod tests {
         let made: Vec<_> = (0..10_000).map(|_| ids.part(1_770_000_000_000, [7; 14])).collect();
         let moments: Vec<_> = made.iter().map(|id| id.moment(1_770_000_000_000).unwrap()).collect();
         assert!(moments.is_sorted());
-        assert_eq!(moments[0], Moment { millis: 1_770_000_000_000, counter: 1 });
+        assert_eq!(moments[0], IdMoment { millis: 1_770_000_000_000, counter: 1 });
     }
 
     /// Times between 2022 and 2032: three wraps lie inside.
@@ -447,7 +447,7 @@ mod tests {
             millis in any_time(), off in -34_300_000_000i64..34_300_000_000, entropy: Entropy,
         ) {
             let mut ids = IdGenerator::new();
-            let moment = Moment { millis, counter: 1 };
+            let moment = IdMoment { millis, counter: 1 };
             prop_assert_eq!(ids.message(millis, entropy).moment(millis + off), Some(moment));
             prop_assert_eq!(IdGenerator::new().session(millis, entropy).moment(millis + off), Some(moment));
         }

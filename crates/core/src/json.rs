@@ -3,10 +3,10 @@
 //! Owns the scanner ([`Tape`]), the view over scanned text ([`Node`], [`Text`]), JavaScript's own formatting
 //! ([`JsWriter`]) and edits that leave every other byte alone ([`edit`]). It knows nothing of sessions or parts.
 //!
-//! Why not `serde_json` for this: what OpenCode stores holds lone surrogates, duplicate keys, numbers beyond `f64`
-//! and can nest as deep as a tool's output likes. A value tree loses the first three and recurses on the fourth; its
-//! raw values rescan the text at every level. One iterative pass that records where everything stands keeps all four
-//! and gives edits their byte ranges.
+//! Why not `serde_json`: OpenCode's documents hold lone surrogates, duplicate keys and numbers beyond `f64`, and tool
+//! output nests to any depth. A value tree loses the first three and recurses on the fourth; `RawValue` rescans the text
+//! at every level. One iterative pass that records the place of every value keeps all four and gives edits their byte
+//! ranges.
 
 pub mod edit;
 mod error;

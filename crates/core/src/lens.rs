@@ -1,8 +1,8 @@
 //! Lenses: typed views of documents, and the typed form of documents to be written.
 //!
 //! A lens is a struct of optional fields, each named as in OpenCode's schema and in the order OpenCode writes them.
-//! Looking through one never fails: a field that is missing, `null` or of another type is `None`, and what the lens does
-//! not name stays in the document. The same struct, filled by hand, is what a new document is written from.
+//! Reading through a lens never fails: a field that is missing, `null` or of another type is `None`, and fields that the
+//! lens does not name stay in the document. A new document is written from the same struct, filled by hand.
 
 mod message;
 mod part;
@@ -21,11 +21,11 @@ use crate::json::{JsWriter, Kind, Node, Tape, Text, ToJs, same_value};
 
 /// A typed view of a JSON value.
 pub trait Lens<'a>: Sized {
-    /// The value seen as this type, if it has it.
+    /// The value as this type, if it has this type.
     fn look(node: Node<'a>) -> Option<Self>;
 }
 
-/// Declares a lens: the struct, how it is looked through, how it is written.
+/// Declares a lens: the struct, its reader and its writer.
 ///
 /// `["key" = "value"]` after a field is a constant member at that place, such as a part's `type`.
 macro_rules! lens {
@@ -89,7 +89,7 @@ impl<'a> Json<'a> {
         serde_json::to_string(value).map(Json::Text)
     }
 
-    /// The value inside its document; none for one still to be written.
+    /// The value inside its document; `None` for a value still to be written.
     pub fn node(&self) -> Option<Node<'a>> {
         match self {
             Json::Node(node) => Some(*node),
@@ -119,7 +119,7 @@ impl ToJs for Json<'_> {
     fn write_js(&self, writer: &mut JsWriter) {
         match self {
             Json::Node(node) => writer.node(*node),
-            // Text that is no JSON can only come from the program itself; as a string it is at least not lost.
+            // Text that is not JSON can only come from the calling program; written as a string it is at least not lost.
             Json::Text(text) => match Tape::scan(text) {
                 Ok(tape) => writer.node(Node::root(text, &tape)),
                 Err(_) => writer.text(&Text::from(text.as_str())),

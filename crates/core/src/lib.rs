@@ -1,4 +1,4 @@
-//! What a conversation is: ids, documents, the lenses to read them through, and what can be computed from them.
+//! The model of a conversation: ids, documents, the lenses that read them, and everything computed from them.
 //!
 //! Pure: no input or output, no clock, no randomness. Everything that touches a disk is in the crate `annals`.
 
@@ -20,7 +20,7 @@ pub mod usage;
 
 pub use change::{Change, Expected, Transaction};
 pub use document::{ContentHash, Document, Key, Stored};
-pub use id::{Millis, Moment};
+pub use id::{IdMoment, Millis};
 pub use part_filter::PartFilter;
 pub use position::Position;
 pub use provenance::Provenance;

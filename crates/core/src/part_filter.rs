@@ -1,4 +1,4 @@
-//! Which parts of a message are wanted: by type, and of tool calls by how far they got.
+//! A filter over the parts of a message: by type, and for tool calls by status.
 
 use crate::document::{Key, Stored};
 use crate::json::Node;
@@ -7,14 +7,14 @@ use crate::lens::{Part, ToolStatus};
 /// A filter over parts; the default admits all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PartFilter {
-    /// Of one of these types, as in the document (`text`, `tool`, …); empty admits all.
+    /// Types to admit, as in the document (`text`, `tool`, …); empty admits all.
     pub kinds: Vec<String>,
-    /// Tool calls that got so far; empty admits all parts.
+    /// Statuses of tool calls to admit; empty admits all parts.
     pub statuses: Vec<ToolStatus>,
 }
 
 impl PartFilter {
-    /// Whether a document is a part that is wanted.
+    /// Whether a document is a part that the filter admits.
     pub fn admits(&self, stored: &Stored) -> bool {
         let Key::Part(..) = stored.key else { return false };
         self.admits_kind(stored) && self.admits_status(stored)

@@ -8,13 +8,13 @@ use std::cmp::Ordering;
 
 use crate::id::{ERA_MILLIS, MessageId, Millis, PartId, floor_millis};
 
-/// Where a message or part stands among its siblings: those with a smaller position come first, and of equals the one with
-/// the smaller id. The number is part of the stored bytes.
+/// The place of a message or part among its siblings: a smaller position comes first, and between equal positions the
+/// smaller id. The number is part of the stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position(i64);
 
 impl Position {
-    /// The position with a number: a time in milliseconds for a message, the number of a line, the place in a list.
+    /// The position with a number: a time in milliseconds for a message, a line number, an index in a list.
     pub const fn new(number: i64) -> Position {
         Position(number)
     }
@@ -24,8 +24,8 @@ impl Position {
         self.0
     }
 
-    /// The position of a message that is ordered by its id, as OpenCode orders the messages it keeps in files. `made` is
-    /// when the message was made, which tells the era of the id.
+    /// The position of a message that is ordered by its id, as OpenCode orders messages in files. `made` is the time the
+    /// message was made, which tells the era of the id.
     pub fn by_id(id: &MessageId, made: Millis) -> Position {
         Position::in_era(id.era(made), id.as_str())
     }
@@ -35,8 +35,8 @@ impl Position {
         Position(era.saturating_mul(ERA_MILLIS).saturating_add(floor_millis(id)))
     }
 
-    /// The position of a part among the parts of its message, by its id. `made` is when the message was made. Zero, unless
-    /// ids started over between the message and the part.
+    /// The position of a part in its message, by its id. `made` is the time the message was made. Zero, unless the time
+    /// field of ids wrapped between the message and the part.
     pub fn of_part(id: &PartId, made: Millis) -> Position {
         Position(id.era(made) - made.div_euclid(ERA_MILLIS))
     }

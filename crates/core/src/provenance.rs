@@ -19,7 +19,7 @@ pub enum Provenance {
 }
 
 impl Provenance {
-    /// All there are.
+    /// Every provenance.
     pub const ALL: [Provenance; 5] = [
         Provenance::Opencode,
         Provenance::OpencodeSecondStore,
@@ -28,17 +28,17 @@ impl Provenance {
         Provenance::Other,
     ];
 
-    /// The number that stores keep.
+    /// The number under which stores keep the provenance.
     pub const fn number(self) -> i64 {
         self as i64
     }
 
-    /// The provenance with a number. One that a later version knows is [`Provenance::Other`].
+    /// The provenance with a number. An unknown number, from a later version, is [`Provenance::Other`].
     pub fn from_number(number: i64) -> Provenance {
         Provenance::ALL.into_iter().find(|known| known.number() == number).unwrap_or(Provenance::Other)
     }
 
-    /// The program.
+    /// Name of the program.
     pub const fn agent(self) -> &'static str {
         match self {
             Provenance::Opencode | Provenance::OpencodeSecondStore => "opencode",

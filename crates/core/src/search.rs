@@ -1,7 +1,7 @@
-//! Full-text search, as far as it needs no index: which text of a document can be searched, which words it is made of,
-//! what a query means, and which piece of a text to show.
+//! The parts of full-text search that need no index: the searchable text of a document, its tokens, the query language, and
+//! snippets.
 //!
-//! The index is elsewhere. Whoever keeps one feeds it the [`Tokens`] of every [`searchable`] string, and finds by the
+//! The index is elsewhere. It holds the tokens ([`TokenCursor`]) of every [`searchable`] string and is asked for the
 //! [`query::Match`]es of a [`Query`].
 
 pub mod highlight;
@@ -14,4 +14,4 @@ pub use highlight::HighlightTerms;
 pub use query::{Query, QueryError};
 pub use snippet::{Snippet, snippet};
 pub use text::{Weight, searchable, weight};
-pub use token::{Token, Tokens};
+pub use token::{Token, TokenCursor};

@@ -1,10 +1,10 @@
-//! What a session's document says about the session, read once.
+//! The facts in a session's document, read once.
 
 use crate::document::Document;
 use crate::id::{Millis, SessionId};
 use crate::lens::Session;
 
-/// What a session's document says about the session.
+/// The facts in a session's document.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionInfo {
     title: Option<String>,
@@ -17,7 +17,7 @@ pub struct SessionInfo {
     changes: Option<FileChanges>,
 }
 
-/// How much a session changed in files, as its agent counted.
+/// Files and lines that a session changed, as its agent counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FileChanges {
     /// Files.
@@ -60,7 +60,7 @@ impl SessionInfo {
         self.directory.as_deref()
     }
 
-    /// The session that started it, as far as the document names one by an id.
+    /// The session that started it, if the document names it by a valid id.
     pub fn parent(&self) -> Option<SessionId> {
         SessionId::parse(self.parent.as_deref()?).ok()
     }
@@ -95,7 +95,7 @@ impl SessionInfo {
         self.archived
     }
 
-    /// How much it changed in files, where the agent counted.
+    /// Files and lines it changed, if the agent counted them.
     pub fn changes(&self) -> Option<FileChanges> {
         self.changes
     }
@@ -120,7 +120,7 @@ mod tests {
             (Some(1), Some(2), Some(3), 2)
         );
         assert_eq!(full.changes(), Some(FileChanges { files: 1, additions: 5, deletions: 2 }));
-        // A parent that is no id is still a parent.
+        // A parent with an invalid id is still a parent.
         let odd = of(r#"{"parentID":"../x","time":{"created":7}}"#);
         assert_eq!((odd.is_root(), odd.parent(), odd.last_used()), (false, None, 7));
     }

@@ -1,19 +1,19 @@
-//! Documents that are written step by step: which states are only steps on the way to the next one, and what is known of a
-//! document at an earlier step.
+//! Documents that are written step by step: which states are only steps towards the next one, and what is known of a document
+//! at an earlier step.
 //!
-//! An answer reaches its document in hundreds of states, and each contains all of the one before. A history that kept every one
-//! of them would grow with the square of the answer. So history keeps the last state and the revision of the first one, and
-//! [`earlier`] takes out of the last state what was not there yet.
+//! An answer is written to its document in hundreds of states, and each contains all of the one before. A history of every
+//! state would grow with the square of the answer. So history keeps the last state and the revision of the first one, and
+//! [`earlier`] removes from the last state what was not there yet.
 //!
-//! A change that a person made must never count as a step. Where a change could be either, it is not a step: history then is
-//! larger than it needs to be, but right.
+//! A change by a person must never count as a step. A change that could be either is not a step: history is then larger than
+//! necessary, but correct.
 
 use crate::document::{Document, Key};
 use crate::id::Millis;
 use crate::json::{Node, ToJs, same_value};
 use crate::lens::{CacheTokens, Lens, Tokens};
 
-/// Whether a document says of itself that it is not finished: an answer without an end, a tool that runs.
+/// Whether a document is marked as unfinished: an answer without an end, a running tool.
 pub fn is_open(key: &Key, document: &Document) -> bool {
     let root = document.root();
     match key {
@@ -25,10 +25,10 @@ pub fn is_open(key: &Key, document: &Document) -> bool {
     }
 }
 
-/// Whether `new` is the next step of `old`: it says everything that `old` said, except for what OpenCode itself counts and computes.
-/// Then history need not keep `old`.
+/// Whether `new` is the next step of `old`: it contains everything in `old`, except for values that OpenCode itself counts and
+/// computes. Then history need not keep `old`.
 ///
-/// Of a text part that goes on without an end, [`is_unended_text`] says that its message has to be asked as well.
+/// For a text part that has no end yet ([`is_unended_text`]), the caller must check its message as well.
 pub fn continues(key: &Key, old: &Document, new: &Document) -> bool {
     let (old, new) = (old.root(), new.root());
     match key {
@@ -40,20 +40,20 @@ pub fn continues(key: &Key, old: &Document, new: &Document) -> bool {
                 && same_below(old, new, "time", &["updated", "compacting"])
         }
         Key::Project(_) => same_but(old, new, &["time"]) && same_below(old, new, "time", &["updated"]),
-        // OpenCode computes it from the states of files, again and again.
+        // OpenCode recomputes the diff from the states of files, again and again.
         Key::Diff(_) => new.items().next().is_some() || old.items().next().is_none(),
         Key::Todo(_) | Key::Share(_) | Key::LegacyShare(_) | Key::Record(..) => false,
     }
 }
 
-/// Whether a document is a text or a thought that has begun and has no end. It is being written if its message is; in a message
-/// that is finished, it was cut short, and whoever changes it edits it.
+/// Whether a document is a text or reasoning part that has begun and has no end. In an unfinished message it is still being
+/// written. In a finished message it was interrupted, and any change to it is an edit.
 pub fn is_unended_text(key: &Key, document: &Document) -> bool {
     matches!(key, Key::Part(..)) && is_being_written(document.root())
 }
 
-/// Whether the steps of a document are what OpenCode counts and computes by itself: times and sums of a session, the summary of a
-/// prompt. All others are answers in the making.
+/// Whether the steps of a document are OpenCode's own bookkeeping: times and sums of a session, the summary of a prompt. The
+/// steps of all other documents are answers being written.
 pub fn is_bookkeeping(key: &Key, document: &Document) -> bool {
     match key {
         Key::Message(..) => is_prompt(document.root()),
@@ -64,29 +64,32 @@ pub fn is_bookkeeping(key: &Key, document: &Document) -> bool {
 
 /// A document at an earlier step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Earlier {
-    /// The document without what was not there yet.
+pub struct EarlierState {
+    /// The document without the content that came later.
     pub document: Document,
-    /// Whether that is all it said. Otherwise it was in progress, and what it said is not kept.
+    /// Whether that is its whole content at the time. Otherwise it was in progress, and its content is not kept.
     pub is_whole: bool,
 }
 
-/// What is known of a document at `time`, when it was one of the steps that led to `document`.
+/// The known content of a document at `time`, when it was one of the steps that led to `document`.
 ///
-/// The result is for reading only. Nobody ever wrote it, so it must not be stored.
-pub fn earlier(key: &Key, document: &Document, time: Millis) -> Earlier {
+/// The result is for reading only. No program ever wrote it, so it must not be stored.
+pub fn earlier(key: &Key, document: &Document, time: Millis) -> EarlierState {
     let root = document.root();
     let is_cleared = has(root, &["state", "time", "compacted"]);
     let tool_ended = millis(root, &["state", "time", "end"]);
     if matches!(key, Key::Part(..)) && is_cleared && tool_ended.is_some_and(|end| end <= time) {
         // Only the mark came later.
-        return Earlier { document: without(document, &[&["state", "time", "compacted"]]), is_whole: true };
+        return EarlierState {
+            document: without(document, &[&["state", "time", "compacted"]]),
+            is_whole: true,
+        };
     }
     let document = match key {
         Key::Message(..) if is_prompt(root) => without(document, &[&["summary"]]),
         Key::Message(..) => {
             let late: [&[&str]; 4] = [&["time", "completed"], &["finish"], &["error"], &["structured"]];
-            // An answer begins with these at zero, and OpenCode reads none without them.
+            // An answer begins with these at zero, and OpenCode reads no answer without them.
             let tokens = Tokens {
                 input: Some(0.0),
                 output: Some(0.0),
@@ -112,7 +115,7 @@ pub fn earlier(key: &Key, document: &Document, time: Millis) -> Earlier {
             let document = without(document, &late);
             match millis(root, &["state", "time", "start"]) {
                 Some(start) if start <= time => replaced(document, &["state", "status"], "running"),
-                // The model was still writing what it wants of the tool.
+                // The model was still writing the arguments.
                 _ => {
                     let document = without(&document, &[&["state", "time"]]);
                     let document = replaced(document, &["state", "input"], &literal("{}"));
@@ -131,7 +134,7 @@ pub fn earlier(key: &Key, document: &Document, time: Millis) -> Earlier {
         Key::Session(..) => {
             let late: [&[&str]; 4] = [&["time", "compacting"], &["summary"], &["cost"], &["tokens"]];
             let document = without(document, &late);
-            // OpenCode reads no session without it. When the session was made it was the same.
+            // OpenCode reads no session without `updated`, which equals `created` in a new session.
             match millis(root, &["time", "created"]) {
                 Some(created) => replaced(document, &["time", "updated"], &created),
                 None => without(&document, &[&["time", "updated"]]),
@@ -143,10 +146,10 @@ pub fn earlier(key: &Key, document: &Document, time: Millis) -> Earlier {
             document.clone()
         }
     };
-    Earlier { document, is_whole: false }
+    EarlierState { document, is_whole: false }
 }
 
-/// Whether there is a member, and not null.
+/// Whether a member exists and is not null.
 fn has(node: Node<'_>, path: &[&str]) -> bool {
     node.at(path).is_some_and(|found| !found.is_null())
 }
@@ -171,14 +174,14 @@ fn has_status(tool: Node<'_>, status: &str) -> bool {
     tool.at(&["state", "status"]).and_then(Node::as_text).is_some_and(|found| found == status)
 }
 
-/// Whether a part is a text or a thought that has begun and not ended. What a user types has no times.
+/// Whether a part is text or reasoning that has begun and not ended. Text from a user has no times.
 fn is_being_written(part: Node<'_>) -> bool {
     (is_a(part, "text") || is_a(part, "reasoning"))
         && has(part, &["time", "start"])
         && !has(part, &["time", "end"])
 }
 
-/// OpenCode adds to a prompt what its turn changed, and a title that a model makes.
+/// OpenCode adds to a prompt the changes of its turn and a title from a model.
 fn prompt_continues(old: Node<'_>, new: Node<'_>) -> bool {
     let goes_on = |name: &str| !has(old, &["summary", name]) || same_at(old, new, &["summary", name]);
     same_but(old, new, &["summary"]) && goes_on("title") && goes_on("body")
@@ -214,11 +217,11 @@ fn part_continues(old: Node<'_>, new: Node<'_>) -> bool {
 
 fn tool_continues(old: Node<'_>, new: Node<'_>) -> bool {
     if has_status(old, "pending") {
-        // A call that names no tool there is becomes one of the tool `invalid`.
+        // A call of an unknown tool becomes a call of the tool `invalid`.
         return same_but(old, new, &["state", "tool", "metadata"]);
     }
     if has_status(old, "running") {
-        // What the tool printed so far is in the metadata, also when it fails.
+        // The output so far is in the metadata, also when the tool fails.
         let has_metadata = |part: Node<'_>| has(part, &["state", "metadata"]);
         return same_but(old, new, &["state", "metadata"])
             && same_at(old, new, &["state", "input"])
@@ -232,7 +235,7 @@ fn tool_continues(old: Node<'_>, new: Node<'_>) -> bool {
         && same_below(before, after, "time", &["compacted"])
 }
 
-/// A document without some members, as far as it has them.
+/// A document without the members at these paths.
 fn without(document: &Document, paths: &[&[&str]]) -> Document {
     let mut left = document.clone();
     for path in paths {
@@ -310,7 +313,7 @@ mod tests {
         assert!(!shown.is_whole);
     }
 
-    /// Seed rows 40, 58 and 96: what a user typed has no times, and is never a stream.
+    /// Seed rows 40, 58 and 96: text from a user has no times, and is never a stream.
     #[test]
     fn a_longer_prompt_is_an_edit() {
         let key = part_key();
@@ -357,7 +360,7 @@ mod tests {
         check(&key, begun, &begun.replace("\"cost\":0", "\"cost\":0,\"error\":{\"name\":\"x\"}"), true);
         let failed = begun.replace("\"cost\":0", "\"error\":{\"name\":\"x\"}");
         check(&key, &failed, &failed.replace("\"x\"", "\"y\""), false);
-        // Seed row 107: a time that is null is none.
+        // Seed row 107: a time of null counts as missing.
         check(&key, &begun.replace("\"created\":1", "\"created\":1,\"completed\":null"), ended, true);
     }
 

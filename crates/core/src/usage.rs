@@ -1,4 +1,4 @@
-//! What conversations cost: money, tokens, calls.
+//! Usage of conversations: money, tokens, tool calls.
 
 use crate::lens::{AssistantMessage, Session, Tokens};
 
@@ -11,16 +11,16 @@ pub struct Usage {
     pub input: f64,
     /// Tokens received.
     pub output: f64,
-    /// Tokens thought.
+    /// Tokens of reasoning.
     pub reasoning: f64,
     /// Tokens read from the provider's cache.
     pub cache_read: f64,
-    /// Tokens written to it.
+    /// Tokens written to the provider's cache.
     pub cache_write: f64,
 }
 
 impl Usage {
-    /// What one model call took. A missing or impossible number counts as nothing, as in OpenCode.
+    /// Usage of one model call. A missing or non-finite number counts as 0, as in OpenCode.
     pub fn of(message: &AssistantMessage<'_>) -> Usage {
         Usage {
             cost: number(message.cost),
@@ -28,8 +28,8 @@ impl Usage {
         }
     }
 
-    /// What a session says it took, as versions since 1.14.49 do. None where it says nothing, or nothing but zeros: then
-    /// its messages tell.
+    /// Usage that a session document states, as it does since 1.14.49. `None` if it states nothing or only zeros: then
+    /// the messages have to be added up.
     pub fn of_session(session: &Session<'_>) -> Option<Usage> {
         let tokens = session.tokens.as_ref().map(Usage::of_tokens).unwrap_or_default();
         let usage = Usage { cost: number(session.cost), ..tokens };
@@ -80,19 +80,19 @@ impl std::ops::SubAssign for Usage {
     }
 }
 
-/// How often a tool was called, and how that went.
+/// Calls of a tool: how many, how many failed, how long they took.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolUse {
     /// Calls.
     pub calls: usize,
     /// Calls that failed.
     pub errors: usize,
-    /// How long each finished call took, in milliseconds.
+    /// Duration of each finished call, in milliseconds.
     pub durations: Vec<u32>,
 }
 
 impl ToolUse {
-    /// Adds one call: whether it failed, and how long it took if it ended.
+    /// Adds one call: whether it failed, and its duration in milliseconds if it ended.
     pub fn add(&mut self, failed: bool, duration: Option<u32>) {
         self.calls += 1;
         self.errors += usize::from(failed);
@@ -106,7 +106,7 @@ impl ToolUse {
         self.durations.extend(other.durations);
     }
 
-    /// The middle duration in milliseconds.
+    /// The median duration in milliseconds.
     pub fn median_duration(&self) -> Option<u32> {
         let mut durations = self.durations.clone();
         durations.sort_unstable();

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use annals::history::{At, Changed, difference};
 use annals::home::{MessageRange, Read, ReadError, Want};
-use annals::model::call::Call;
+use annals::model::call::CallView;
 use annals::model::id::{MessageId, Millis, SessionId};
 use annals::model::json::Text;
 use annals::model::lens::{Message, Part};
@@ -296,7 +296,7 @@ impl Screen<'_> {
                 let kind = document.root().get("type").and_then(|kind| kind.as_text());
                 let kind = kind.map(|kind| one_line(&kind.to_str())).unwrap_or_default();
                 if let Part::Tool(part) = document.lens::<Part<'_>>() {
-                    let call = Call::of(&part);
+                    let call = CallView::of(&part);
                     facts.push(one_line(&format!("{} {}", call.tool, call.subject)));
                     facts.push(call.status_name().to_owned());
                 } else {

@@ -1,12 +1,12 @@
-//! One document a line, with its key: everything of a session, byte for byte.
+//! JSON lines: one document per line, with its key. Holds everything of a session, byte for byte.
 //!
 //! ```text
 //! {"kind":"annals","version":1}
 //! {"kind":"session","project":"global","session":"ses_…","document":{…}}
 //! {"kind":"part","session":"ses_…","message":"msg_…","part":"prt_…","document":{…}}
 //! ```
-//! `document` is the value. A stored text that is not simply that value as OpenCode lays it out stands in `text` instead,
-//! as a string, so that nothing is lost on the way.
+//! `document` is the value. A stored text that differs from OpenCode's own layout of that value goes into `text` instead,
+//! as a string, so that no byte is lost.
 
 use super::{ImportError, Imported};
 use crate::document::{Document, Key};
@@ -54,14 +54,14 @@ pub fn write(key: &Key, document: &Document) -> Vec<u8> {
     line(writer)
 }
 
-/// Whether a file looks like one of these.
+/// Whether a file looks like this format.
 pub fn is_jsonl(bytes: &[u8]) -> bool {
     let first = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let Ok(document) = Document::parse(first.to_vec()) else { return false };
     document.root().get("kind").and_then(Node::as_text).is_some_and(|kind| kind == "annals")
 }
 
-/// Takes a file apart. Several sessions may be in one.
+/// Reads a file, which may hold several sessions.
 pub fn read(bytes: &[u8]) -> Result<Imported, ImportError> {
     let mut documents = Vec::new();
     for (n, text) in bytes.split(|&byte| byte == b'\n').enumerate() {
@@ -132,7 +132,7 @@ fn line(writer: JsWriter) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// `annals export` leaves shares out, but a program that writes them must be able to read them.
+    /// `annals export` leaves shares out, but a program that writes shares must be able to read them back.
     #[test]
     fn every_kind_of_document_can_be_read_back() {
         let session = || SessionId::parse("ses_1").unwrap();

@@ -33,12 +33,12 @@ impl ExportWriter {
         self.writer.end(b'}');
     }
 
-    /// What has been written since the last call.
+    /// Takes the text written since the last call.
     pub fn take(&mut self) -> Vec<u8> {
         self.writer.take()
     }
 
-    /// Ends the export, with the newline that OpenCode prints behind it.
+    /// Ends the export, with the newline that OpenCode prints after it.
     pub fn finish(mut self) -> Vec<u8> {
         self.writer.end(b']');
         self.writer.end(b'}');
@@ -48,8 +48,8 @@ impl ExportWriter {
     }
 }
 
-/// Takes an export apart into documents laid out as OpenCode stores them. `fallback` is the project of a session that
-/// names none.
+/// Reads an export into documents laid out as OpenCode stores them. `fallback` is the project of a session that names
+/// no project.
 pub fn read(export: &Document, fallback: &ProjectId) -> Result<Imported, ImportError> {
     let root = export.root();
     let info = object(root.get("info"), "`info`")?;
@@ -77,7 +77,7 @@ pub fn read(export: &Document, fallback: &ProjectId) -> Result<Imported, ImportE
     Ok(Imported { documents })
 }
 
-/// The document OpenCode stores for a value: what `JSON.stringify(value, null, 2)` makes of it.
+/// The document OpenCode stores for a value: the output of `JSON.stringify(value, null, 2)`.
 fn stored(value: Node<'_>) -> Result<Document, ImportError> {
     Document::written(Style::Pretty, &value).map_err(ImportError::Json)
 }

@@ -2,22 +2,22 @@
 
 use super::{JsWriter, JsonError, Kind, Node, Style, Tape, Text, ToJs};
 
-/// An edit could not be made.
+/// Why a document could not be edited.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EditError {
     /// Something on the way to the field is not an object.
     #[error("cannot edit `{path}`: {} is {found}, not an object", quoted_or_document(found_at))]
     NotAnObject {
-        /// The field that was to be edited, dotted.
+        /// Dotted path of the field to edit.
         path: String,
-        /// The value on the way that is no object, dotted; empty for the document itself.
+        /// Dotted path of the value that is not an object; empty for the document itself.
         found_at: String,
-        /// What it is instead.
+        /// Kind of that value, with its article.
         found: &'static str,
     },
-    /// The document would grow beyond what a document may be.
-    #[error("the edited document would not be one: {0}")]
+    /// The edited document would exceed a limit on documents.
+    #[error("the edited document would not be valid: {0}")]
     Limit(#[from] JsonError),
 }
 
@@ -25,8 +25,8 @@ fn quoted_or_document(path: &str) -> String {
     if path.is_empty() { "the document".to_owned() } else { format!("`{path}`") }
 }
 
-/// The text with the field at `path` set. Objects missing on the way are made; a new field goes behind the last one,
-/// laid out like its neighbours, as JavaScript's own assignment would place it.
+/// The text with the field at `path` set. Missing objects on the way are created; a new field goes after the last one,
+/// laid out like its neighbours, where an assignment in JavaScript would put it.
 pub fn set(text: &str, tape: &Tape, path: &[&str], value: &dyn ToJs) -> Result<String, EditError> {
     let root = Node::root(text, tape);
     let style = style_of(root);
@@ -44,7 +44,7 @@ pub fn set(text: &str, tape: &Tape, path: &[&str], value: &dyn ToJs) -> Result<S
     }
 }
 
-/// The text without the field at `path`, however often it occurs. A field that is not there changes nothing.
+/// The text without the field at `path`; all duplicates of the field go. A missing field changes nothing.
 pub fn remove(text: &str, tape: &Tape, path: &[&str]) -> Result<String, EditError> {
     let Some((key, parents)) = path.split_last() else { return Ok(text.to_owned()) };
     let (object, depth) = deepest_object(Node::root(text, tape), path, parents)?;
@@ -52,7 +52,7 @@ pub fn remove(text: &str, tape: &Tape, path: &[&str]) -> Result<String, EditErro
         return Ok(text.to_owned());
     }
     let inside = object.range().start + 1..object.range().end - 1;
-    // What stands before the first member is white space; before any other it is a comma and white space.
+    // The first member follows white space, every other member a comma and white space.
     let mut previous_end = inside.start;
     let mut first_lead = None;
     let mut kept = String::with_capacity(inside.len());

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-/// The first thing that is wrong with a text, with its place.
+/// The first error in a text, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonError {
     /// What is wrong.
     pub kind: JsonErrorKind,
-    /// Byte offset of it.
+    /// Byte offset of the error.
     pub offset: usize,
-    /// Line of it, from 1.
+    /// Line of the error, from 1.
     pub line: usize,
-    /// Byte column of it in its line, from 1.
+    /// Byte column of the error in its line, from 1.
     pub column: usize,
 }
 
-/// What can be wrong with a text.
+/// The kinds of errors in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JsonErrorKind {
@@ -27,18 +27,18 @@ pub enum JsonErrorKind {
     NotUtf8,
     /// The text stops inside something.
     Cut(&'static str),
-    /// A character that cannot stand here.
+    /// A character that is not allowed here.
     Unexpected {
-        /// What may stand here.
+        /// What is allowed here.
         wanted: &'static str,
         /// The byte found.
         found: u8,
     },
-    /// `\` followed by something that is no escape.
+    /// `\` without a valid escape after it.
     BadEscape,
-    /// A control character inside a string, unescaped.
+    /// An unescaped control character inside a string.
     Control(u8),
-    /// Digits that are no JSON number.
+    /// A malformed number.
     BadNumber,
     /// More text after the document's end.
     Trailing,

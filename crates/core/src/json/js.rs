@@ -1,13 +1,13 @@
-//! Writing JSON as `JSON.stringify` does: indentation, and unless tokens are to stay as they are, number and string forms
-//! and the order of keys.
+//! Writes JSON as `JSON.stringify` does: indentation, forms of numbers and strings, order of keys. A verbatim writer changes
+//! only the indentation.
 
 use std::collections::HashMap;
 
 use super::node::{Items, Members};
 use super::{Kind, Node, Text};
 
-/// Deeper than this, lines are no longer broken: each level costs two spaces on every line below it, so that 100,000
-/// brackets would otherwise become 20 GB.
+/// Deepest level that is still indented. Each level costs two spaces on every line below it: 100,000 brackets would
+/// otherwise become 20 GB.
 const MAX_INDENTED: usize = 200;
 
 /// The two layouts OpenCode writes.
@@ -19,12 +19,12 @@ pub enum Style {
     Pretty,
 }
 
-/// A value that can be written as JavaScript would write it.
+/// A value that can be written in JavaScript's form.
 pub trait ToJs {
     /// Writes the value.
     fn write_js(&self, writer: &mut JsWriter);
 
-    /// Whether the value is `undefined`: as a member it is then left out.
+    /// Whether the value is `undefined`, so that it is left out as a member.
     fn is_absent(&self) -> bool {
         false
     }
@@ -36,15 +36,15 @@ pub struct JsWriter {
     out: Vec<u8>,
     style: Style,
     depth: usize,
-    /// Of each open container, whether it already has a member.
+    /// For each open container, whether it already has a member.
     filled: Vec<bool>,
-    form: Form,
+    form: NodeForm,
 }
 
-/// What [`JsWriter::node`] makes of a value.
+/// The form in which [`JsWriter::node`] writes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// What `JSON.stringify(JSON.parse(…))` makes of it.
+enum NodeForm {
+    /// The output of `JSON.stringify(JSON.parse(…))`.
     JavaScript,
     /// One text for all texts of the same value: members are sorted by key.
     Canonical,
@@ -55,12 +55,12 @@ enum Form {
 impl JsWriter {
     /// A writer whose text starts at nesting level `depth` of some document.
     pub fn new(style: Style, depth: usize) -> JsWriter {
-        JsWriter { out: Vec::new(), style, depth, filled: Vec::new(), form: Form::JavaScript }
+        JsWriter { out: Vec::new(), style, depth, filled: Vec::new(), form: NodeForm::JavaScript }
     }
 
-    /// A writer that only lays out anew what [`JsWriter::node`] is given: every token of it stays as it is.
+    /// A writer whose [`JsWriter::node`] changes only the layout and keeps every token.
     pub fn verbatim(style: Style, depth: usize) -> JsWriter {
-        JsWriter { form: Form::Verbatim, ..JsWriter::new(style, depth) }
+        JsWriter { form: NodeForm::Verbatim, ..JsWriter::new(style, depth) }
     }
 
     /// `value` as a whole document.
@@ -72,7 +72,7 @@ impl JsWriter {
 
     /// One text for all texts of the same value.
     pub(super) fn canonical(node: Node<'_>) -> Vec<u8> {
-        let mut writer = JsWriter { form: Form::Canonical, ..JsWriter::new(Style::Compact, 0) };
+        let mut writer = JsWriter { form: NodeForm::Canonical, ..JsWriter::new(Style::Compact, 0) };
         writer.node(node);
         writer.finish()
     }
@@ -82,7 +82,7 @@ impl JsWriter {
         self.out
     }
 
-    /// Takes what has been written so far, so that a long document can be passed on in pieces.
+    /// Takes the text written so far, so that a long document can be passed on in pieces.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
@@ -101,8 +101,7 @@ impl JsWriter {
         self.end(b']');
     }
 
-    /// Opens an object or array (`{` or `[`) that [`JsWriter::end`] closes, for documents too long to be written in one
-    /// go.
+    /// Opens an object or array (`{` or `[`) that [`JsWriter::end`] closes, for documents too long to write in one go.
     pub fn begin(&mut self, opening: u8) {
         self.out.push(opening);
         self.depth += 1;
@@ -156,7 +155,7 @@ impl JsWriter {
         value.write_js(self);
     }
 
-    /// Writes a value that is JSON text already, as it is.
+    /// Writes JSON text unchanged.
     pub fn raw(&mut self, json: &str) {
         self.out.extend_from_slice(json.as_bytes());
     }
@@ -166,7 +165,7 @@ impl JsWriter {
         text.write_js(&mut self.out);
     }
 
-    /// Writes a number; what JSON cannot say becomes `null`, as in JavaScript.
+    /// Writes a number; NaN and infinity become `null`, as in JavaScript.
     pub fn number(&mut self, number: f64) {
         if number.is_finite() {
             self.out.extend_from_slice(ryu_js::Buffer::new().format_finite(number).as_bytes());
@@ -180,9 +179,9 @@ impl JsWriter {
         self.out.extend_from_slice(if value { b"true" } else { b"false" });
     }
 
-    /// Writes a value of another document as `JSON.stringify(JSON.parse(…))` would: keys that look like array indices
-    /// first, of duplicates the last at the place of the first, numbers and escapes in their normal form. A
-    /// [verbatim](JsWriter::verbatim) writer keeps all of these.
+    /// Writes a value of another document as `JSON.stringify(JSON.parse(…))` would: keys that look like array indices come
+    /// first, the last of several duplicates takes the place of the first, numbers and escapes get their normal form. A
+    /// [verbatim](JsWriter::verbatim) writer changes none of these.
     ///
     /// Iterative, because a stored value may nest deeper than any stack.
     pub fn node(&mut self, node: Node<'_>) {
@@ -247,7 +246,7 @@ impl JsWriter {
     }
 
     fn string_token(&mut self, string: Node<'_>) {
-        match string.as_text().filter(|_| self.form != Form::Verbatim) {
+        match string.as_text().filter(|_| self.form != NodeForm::Verbatim) {
             Some(text) => self.text(&text),
             None => self.raw(string.raw()),
         }
@@ -257,11 +256,11 @@ impl JsWriter {
         // Up to 15 digits an integer is exact and already in JavaScript's form.
         let plain_integer =
             token.len() <= 15 && token != "-0" && token.bytes().all(|b| b.is_ascii_digit() || b == b'-');
-        if plain_integer || self.form == Form::Verbatim {
+        if plain_integer || self.form == NodeForm::Verbatim {
             return self.raw(token);
         }
         let number: f64 = token.parse().unwrap_or(f64::NAN);
-        if self.form == Form::Canonical && !number.is_finite() {
+        if self.form == NodeForm::Canonical && !number.is_finite() {
             // JavaScript would say null here; two values that differ must not become one.
             self.raw(token);
         } else {
@@ -270,7 +269,7 @@ impl JsWriter {
     }
 }
 
-/// What is left to be written of an open container.
+/// The rest of an open container, still to be written.
 enum Rest<'a> {
     Members(Members<'a>),
     Ordered(std::vec::IntoIter<(Node<'a>, Node<'a>)>),
@@ -278,8 +277,8 @@ enum Rest<'a> {
 }
 
 impl<'a> Rest<'a> {
-    fn of_object(object: Node<'a>, form: Form) -> Rest<'a> {
-        if form == Form::Verbatim || form == Form::JavaScript && !has_odd_keys(object) {
+    fn of_object(object: Node<'a>, form: NodeForm) -> Rest<'a> {
+        if form == NodeForm::Verbatim || form == NodeForm::JavaScript && !has_odd_keys(object) {
             return Rest::Members(object.members());
         }
         let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
@@ -295,7 +294,7 @@ impl<'a> Rest<'a> {
             }
         }
         match form {
-            Form::Canonical => ordered.sort_by(|(a, ..), (b, ..)| a.to_wtf8().cmp(&b.to_wtf8())),
+            NodeForm::Canonical => ordered.sort_by(|(a, ..), (b, ..)| a.to_wtf8().cmp(&b.to_wtf8())),
             _ => ordered.sort_by_key(|(key, ..)| array_index(key).map_or((1, 0), |index| (0, index))),
         }
         let members: Vec<_> = ordered.into_iter().map(|(_, key, value)| (key, value)).collect();
@@ -303,7 +302,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Whether an object has a duplicate key or one that looks like an array index. Nearly none has.
+/// Whether an object has a duplicate key or one that looks like an array index. Both are very rare.
 fn has_odd_keys(object: Node<'_>) -> bool {
     const FEW: usize = 24;
     let mut few: [&str; FEW] = [""; FEW];

@@ -1,17 +1,17 @@
-//! A value inside a scanned text: what lenses look through.
+//! A value inside a scanned text; lenses read through it.
 
-use super::tape::Entry;
+use super::tape::TapeEntry;
 use super::{Tape, Text};
 
 /// One value of a scanned text, with everything in it. Copying it copies three words.
 #[derive(Debug, Clone, Copy)]
 pub struct Node<'a> {
     text: &'a str,
-    entries: &'a [Entry],
+    entries: &'a [TapeEntry],
     index: u32,
 }
 
-/// What kind of value a [`Node`] is.
+/// The kind of a [`Node`]'s value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are JSON's own")]
 pub enum Kind {
@@ -38,12 +38,12 @@ impl Kind {
 }
 
 impl<'a> Node<'a> {
-    /// The outermost value of `text`. `tape` must be the one [`Tape::scan`] made of it.
+    /// The outermost value of `text`. `tape` must come from [`Tape::scan`] of the same text.
     pub fn root(text: &'a str, tape: &'a Tape) -> Node<'a> {
         Node { text, entries: &tape.entries, index: 0 }
     }
 
-    /// What kind of value this is.
+    /// The kind of this value.
     pub fn kind(self) -> Kind {
         match self.text.as_bytes()[self.entry().start as usize] {
             b'{' => Kind::Object,
@@ -60,13 +60,13 @@ impl<'a> Node<'a> {
         &self.text[self.range()]
     }
 
-    /// Where the value stands in the document's text.
+    /// Byte range of the value in the document's text.
     pub fn range(self) -> std::ops::Range<usize> {
         let entry = self.entry();
         entry.start as usize..entry.end as usize
     }
 
-    /// The value of a member, by key. Of duplicates the last counts, as in JavaScript.
+    /// The value of a member, by key. The last of several duplicates counts, as in JavaScript.
     pub fn get(self, key: &str) -> Option<Node<'a>> {
         self.members().filter(|(name, _)| name == key).map(|(_, value)| value).last()
     }
@@ -117,7 +117,7 @@ impl<'a> Node<'a> {
         Text::from_scanned(&self.text[range.start + 1..range.end - 1])
     }
 
-    fn entry(self) -> Entry {
+    fn entry(self) -> TapeEntry {
         self.entries[self.index as usize]
     }
 }

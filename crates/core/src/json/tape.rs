@@ -1,30 +1,30 @@
-//! The scanner: one iterative pass that checks a text and records where each value stands.
+//! The scanner: one iterative pass that checks a text and records the place of each value.
 
 use super::{JsonError, JsonErrorKind};
 
 /// Where every value of a checked text begins and ends.
 ///
-/// Entries stand in text order. A container is followed by its contents (for an object key, value, key, value …) and
+/// Entries are in text order. A container is followed by its contents (for an object key, value, key, value …) and
 /// knows the entry after them, so a reader steps over a megabyte of nested metadata at the cost of one lookup.
 #[derive(Debug, Clone)]
 pub struct Tape {
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<TapeEntry>,
 }
 
 /// One key or value: its bytes (a string with its quotes) and the entry that follows it and all it contains.
 ///
 /// 32 bits each: a document is limited to [`Tape::MAX_BYTES`], and half the memory means half the cache misses.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct TapeEntry {
     pub(super) start: u32,
     pub(super) end: u32,
     pub(super) next: u32,
 }
 
 impl Tape {
-    /// Deeper texts are refused: nothing writes them, and the scanner's own stack must stay bounded.
+    /// Limit on nesting: no program writes deeper texts, and the scanner's own stack must stay bounded.
     pub const MAX_DEPTH: usize = 1_000_000;
-    /// Longer texts are refused.
+    /// Limit on the length of a text.
     pub const MAX_BYTES: usize = 1 << 30;
 
     /// Checks that `text` is one JSON document. A leading byte order mark is accepted.
@@ -43,10 +43,10 @@ impl Tape {
     }
 }
 
-/// How many bytes at the beginning may stand in a string as they are.
+/// Number of bytes at the beginning that need no escape in a string.
 fn plain(bytes: &[u8]) -> usize {
     let is_plain = |byte: u8| (byte >= 0x20) & (byte != b'"') & (byte != b'\\');
-    // Many at once, where looking for the first that is not would go one by one.
+    // Whole chunks are checked with vector instructions; `position` alone would go byte by byte.
     let chunks = bytes.chunks_exact(CHUNK);
     let n_chunks =
         chunks.take_while(|chunk| chunk.iter().fold(true, |all, &byte| all & is_plain(byte))).count();
@@ -54,21 +54,21 @@ fn plain(bytes: &[u8]) -> usize {
     seen.len() + rest.iter().position(|&byte| !is_plain(byte)).unwrap_or(rest.len())
 }
 
-/// So many bytes fit into the registers of a processor.
+/// Bytes checked at once: the size of a vector register.
 const CHUNK: usize = 32;
 
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
-    entries: Vec<Entry>,
+    entries: Vec<TapeEntry>,
     /// The containers that are still open, as indices into `entries`: the stack that recursion would have used.
     open: Vec<u32>,
 }
 
-type Step = Result<(), JsonErrorKind>;
+type ScanResult = Result<(), JsonErrorKind>;
 
 impl Scanner<'_> {
-    fn document(&mut self) -> Step {
+    fn document(&mut self) -> ScanResult {
         if self.bytes.starts_with(b"\xef\xbb\xbf") {
             self.at = 3;
         }
@@ -90,7 +90,7 @@ impl Scanner<'_> {
     }
 
     /// Scans values, going down into containers, until one is complete.
-    fn value(&mut self) -> Step {
+    fn value(&mut self) -> ScanResult {
         loop {
             self.space();
             let start = self.at;
@@ -123,7 +123,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// After a complete value: closes what ends here and moves to the next member. True when the document is over.
+    /// After a complete value, closes the containers that end here and moves to the next member. True at the end of the
+    /// document.
     fn close(&mut self) -> Result<bool, JsonErrorKind> {
         while let Some(&container) = self.open.last() {
             let is_object = self.bytes[self.entries[container as usize].start as usize] == b'{';
@@ -155,7 +156,7 @@ impl Scanner<'_> {
         Ok(true)
     }
 
-    fn key(&mut self) -> Step {
+    fn key(&mut self) -> ScanResult {
         let start = self.at;
         match self.peek() {
             Some(b'"') => self.string()?,
@@ -172,7 +173,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    fn string(&mut self) -> Step {
+    fn string(&mut self) -> ScanResult {
         self.at += 1;
         loop {
             self.at += plain(&self.bytes[self.at..]);
@@ -188,7 +189,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn escape(&mut self) -> Step {
+    fn escape(&mut self) -> ScanResult {
         match self.bytes.get(self.at + 1) {
             None => Err(JsonErrorKind::Cut("a string")),
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
@@ -207,7 +208,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn number(&mut self) -> Step {
+    fn number(&mut self) -> ScanResult {
         if self.peek() == Some(b'-') {
             self.at += 1;
         }
@@ -235,7 +236,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn digits(&mut self) -> Step {
+    fn digits(&mut self) -> ScanResult {
         let start = self.at;
         while let Some(b'0'..=b'9') = self.peek() {
             self.at += 1;
@@ -243,7 +244,7 @@ impl Scanner<'_> {
         if self.at == start { Err(JsonErrorKind::BadNumber) } else { Ok(()) }
     }
 
-    fn word(&mut self, word: &'static [u8]) -> Step {
+    fn word(&mut self, word: &'static [u8]) -> ScanResult {
         let rest = &self.bytes[self.at..];
         if rest.starts_with(word) {
             self.at += word.len();
@@ -268,7 +269,7 @@ impl Scanner<'_> {
 
     fn push(&mut self, start: usize, end: usize) {
         let next = self.entries.len() as u32 + 1;
-        self.entries.push(Entry { start: start as u32, end: end as u32, next });
+        self.entries.push(TapeEntry { start: start as u32, end: end as u32, next });
     }
 
     fn place(&self) -> &'static str {

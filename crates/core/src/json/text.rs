@@ -1,4 +1,4 @@
-//! A JSON string as it stands in its document.
+//! A JSON string in the form its document has it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,33 +6,33 @@ use std::fmt;
 /// A string, borrowed from its document or made in Rust.
 ///
 /// JavaScript strings are UTF-16 and may hold half a surrogate pair, which no Rust string can. A `Text` from a
-/// document therefore keeps the escaped form and decodes when asked: [`Text::to_str`] for reading (what cannot be
-/// said in UTF-8 becomes U+FFFD), [`Text::to_wtf8`] where two texts must be told apart exactly.
+/// document therefore keeps the escaped form and decodes when asked: [`Text::to_str`] for reading (a lone surrogate
+/// becomes U+FFFD), [`Text::to_wtf8`] where two texts must be told apart exactly.
 #[derive(Clone)]
-pub struct Text<'a>(Form<'a>);
+pub struct Text<'a>(TextForm<'a>);
 
 #[derive(Clone)]
-enum Form<'a> {
+enum TextForm<'a> {
     Plain(Cow<'a, str>),
-    /// What stands between the quotes, with at least one `\`. Checked by the scanner.
+    /// The text between the quotes, with at least one `\`. Checked by the scanner.
     Escaped(&'a str),
 }
 
 impl<'a> Text<'a> {
-    /// From what stands between the quotes of a scanned string.
+    /// A text from between the quotes of a scanned string.
     pub(super) fn from_scanned(inner: &'a str) -> Text<'a> {
         if memchr::memchr(b'\\', inner.as_bytes()).is_some() {
-            Text(Form::Escaped(inner))
+            Text(TextForm::Escaped(inner))
         } else {
-            Text(Form::Plain(Cow::Borrowed(inner)))
+            Text(TextForm::Plain(Cow::Borrowed(inner)))
         }
     }
 
     /// The text for reading, a lone surrogate shown as U+FFFD.
     pub fn to_str(&self) -> Cow<'a, str> {
         match &self.0 {
-            Form::Plain(plain) => plain.clone(),
-            Form::Escaped(escaped) => {
+            TextForm::Plain(plain) => plain.clone(),
+            TextForm::Escaped(escaped) => {
                 let mut decoded = String::with_capacity(escaped.len());
                 for unit in Units(escaped) {
                     match unit {
@@ -49,8 +49,8 @@ impl<'a> Text<'a> {
     /// The text exactly: UTF-8, with lone surrogates in the three bytes UTF-8 would use if it allowed them.
     pub fn to_wtf8(&self) -> Cow<'_, [u8]> {
         match &self.0 {
-            Form::Plain(plain) => Cow::Borrowed(plain.as_bytes()),
-            Form::Escaped(escaped) => {
+            TextForm::Plain(plain) => Cow::Borrowed(plain.as_bytes()),
+            TextForm::Escaped(escaped) => {
                 let mut decoded = Vec::with_capacity(escaped.len());
                 for unit in Units(escaped) {
                     match unit {
@@ -68,19 +68,19 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The same text, owned.
+    /// This text, owned.
     pub fn into_owned(self) -> Text<'static> {
         match self.0 {
-            Form::Plain(plain) => Text(Form::Plain(Cow::Owned(plain.into_owned()))),
-            Form::Escaped(_) => Text(Form::Plain(Cow::Owned(self.to_str().into_owned()))),
+            TextForm::Plain(plain) => Text(TextForm::Plain(Cow::Owned(plain.into_owned()))),
+            TextForm::Escaped(_) => Text(TextForm::Plain(Cow::Owned(self.to_str().into_owned()))),
         }
     }
 
     /// Length in UTF-16 units: what JavaScript calls `length`.
     pub fn utf16_len(&self) -> usize {
         match &self.0 {
-            Form::Plain(plain) => plain.encode_utf16().count(),
-            Form::Escaped(escaped) => Units(escaped)
+            TextForm::Plain(plain) => plain.encode_utf16().count(),
+            TextForm::Escaped(escaped) => Units(escaped)
                 .map(|unit| match unit {
                     Unit::Run(run) => run.encode_utf16().count(),
                     Unit::Char(c) => c.len_utf16(),
@@ -93,8 +93,8 @@ impl<'a> Text<'a> {
     /// Whether the text has no characters.
     pub fn is_empty(&self) -> bool {
         match &self.0 {
-            Form::Plain(plain) => plain.is_empty(),
-            Form::Escaped(_) => false,
+            TextForm::Plain(plain) => plain.is_empty(),
+            TextForm::Escaped(_) => false,
         }
     }
 
@@ -102,8 +102,8 @@ impl<'a> Text<'a> {
     pub(super) fn write_js(&self, out: &mut Vec<u8>) {
         out.push(b'"');
         match &self.0 {
-            Form::Plain(plain) => write_run(plain, out),
-            Form::Escaped(escaped) => {
+            TextForm::Plain(plain) => write_run(plain, out),
+            TextForm::Escaped(escaped) => {
                 for unit in Units(escaped) {
                     match unit {
                         Unit::Run(run) => write_run(run, out),
@@ -145,7 +145,7 @@ fn write_run(run: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[plain_from..]);
 }
 
-/// The pieces of an escaped string: runs without escapes, and what each escape stands for.
+/// The pieces of an escaped string: runs without escapes, and the decoded escapes.
 struct Units<'a>(&'a str);
 
 enum Unit<'a> {
@@ -203,13 +203,13 @@ fn code_unit(escaped: &str) -> u16 {
 
 impl<'a> From<&'a str> for Text<'a> {
     fn from(text: &'a str) -> Text<'a> {
-        Text(Form::Plain(Cow::Borrowed(text)))
+        Text(TextForm::Plain(Cow::Borrowed(text)))
     }
 }
 
 impl From<String> for Text<'_> {
     fn from(text: String) -> Self {
-        Text(Form::Plain(Cow::Owned(text)))
+        Text(TextForm::Plain(Cow::Owned(text)))
     }
 }
 

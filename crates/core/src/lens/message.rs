@@ -16,7 +16,7 @@ pub enum Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// When it was made.
+    /// The time the message was made.
     pub fn created(&self) -> Option<Millis> {
         match self {
             Message::User(user) => user.time.as_ref()?.created,
@@ -24,12 +24,12 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The same, from a document of which nothing else is wanted.
+    /// [`Message::created`] of a document, without building the whole lens.
     pub fn created_in(root: Node<'_>) -> Option<Millis> {
         root.get("time")?.get("created").and_then(Millis::look)
     }
 
-    /// The agent it was for or from. Before 1.0.154 assistants had only `mode`.
+    /// The agent that a prompt is for or an answer is from. Before 1.0.154 answers had only `mode`.
     pub fn agent(&self) -> Option<&Text<'a>> {
         match self {
             Message::User(user) => user.agent.as_ref(),
@@ -196,7 +196,7 @@ lens! {
         input "input": f64,
         /// Received.
         output "output": f64,
-        /// Thought.
+        /// Spent on reasoning.
         reasoning "reasoning": f64,
         /// Cached.
         cache "cache": CacheTokens,

@@ -4,14 +4,14 @@ use super::{Json, Lens, MessageError, ModelRef, Tokens, lens};
 use crate::id::Millis;
 use crate::json::{JsWriter, Node, Text, ToJs};
 
-/// Declares the closed set of part types, with one open end.
+/// Declares the known part types, and one variant for all others.
 macro_rules! parts {
     ($( $(#[$meta:meta])* $variant:ident($lens:ident) = $type:literal, )*) => {
         /// A part, by its `type`.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Part<'a> {
             $( $(#[$meta])* $variant(Box<$lens<'a>>), )*
-            /// A type not known here; the document holds all of it.
+            /// An unknown type; the document holds all of the part.
             Other(Box<OtherPart<'a>>),
         }
 
@@ -45,7 +45,7 @@ macro_rules! parts {
 parts! {
     /// Text of the user or the model.
     Text(TextPart) = "text",
-    /// What the model thought.
+    /// The model's reasoning.
     Reasoning(ReasoningPart) = "reasoning",
     /// An attached file.
     File(FilePart) = "file",
@@ -98,7 +98,7 @@ lens! {
 }
 
 lens! {
-    /// What the model thought.
+    /// The model's reasoning.
     pub struct ReasoningPart<'a> {
         /// Its id.
         id "id": Text<'a>,
@@ -430,8 +430,8 @@ lens! {
 }
 
 lens! {
-    /// A part of a type not known here, among them `tool_use`, `tool_result`, `thinking` and `image` of descriptions
-    /// that predate OpenCode's own.
+    /// A part of an unknown type, or one of `tool_use`, `tool_result`, `thinking` and `image`, which only documentation
+    /// older than OpenCode's own describes.
     pub struct OtherPart<'a> {
         /// Its id.
         id "id": Text<'a>,

@@ -5,7 +5,7 @@ use crate::id::Millis;
 use crate::json::Text;
 
 lens! {
-    /// A session. Fields up to `time` stand in the order of creation; later ones are appended when first set.
+    /// A session. A new document has the fields up to `time`, in this order; later ones are appended when first set.
     pub struct Session<'a> {
         /// Its id.
         id "id": Text<'a>,
@@ -91,9 +91,9 @@ lens! {
     pub struct ShareLink<'a> {
         /// Public address; auto-share also stores `id` and `secret` here.
         url "url": Text<'a>,
-        /// See [`super::Share`].
+        /// See [`super::ShareRecord`].
         id "id": Text<'a>,
-        /// See [`super::Share`].
+        /// See [`super::ShareRecord`].
         secret "secret": Text<'a>,
     }
 }
@@ -113,7 +113,7 @@ lens! {
 }
 
 lens! {
-    /// A pending undo: what comes from here on is hidden.
+    /// A pending undo: the conversation from here on is hidden.
     pub struct Revert<'a> {
         /// First hidden message.
         message_id "messageID": Text<'a>,

@@ -1,4 +1,4 @@
-//! What is stored beside a session: todos, file differences, shares.
+//! Documents beside a session: todos, file differences, shares.
 
 use super::lens;
 use crate::json::Text;
@@ -38,11 +38,11 @@ lens! {
 }
 
 lens! {
-    /// How a session is shared. The legacy form has no id.
-    pub struct Share<'a> {
+    /// The share record of a session. The legacy form has no id.
+    pub struct ShareRecord<'a> {
         /// Name at the share service.
         id "id": Text<'a>,
-        /// What allows changing it.
+        /// The secret that allows changing the share.
         secret "secret": Text<'a>,
         /// Public address.
         url "url": Text<'a>,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use jiff::Timestamp;
 
-use crate::call::Call;
+use crate::call::CallView;
 use crate::document::Document;
 use crate::id::Millis;
 use crate::lens::{Message, Part, Session, ToolStatus};
@@ -25,7 +25,7 @@ struct TurnTotals {
 }
 
 impl MarkdownWriter {
-    /// Begins with the title and the particulars of a session.
+    /// Begins with the title and the details of a session.
     pub fn new(session: &Document) -> MarkdownWriter {
         let session = session.lens::<Session<'_>>();
         let mut out = String::new();
@@ -83,7 +83,7 @@ impl MarkdownWriter {
         }
     }
 
-    /// What has been written since the last call.
+    /// Takes the text written since the last call.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.out)
     }
@@ -129,7 +129,7 @@ impl MarkdownWriter {
                     .unwrap_or_default();
                 let _ = writeln!(self.out, "\n*Attached: {name}*");
             }
-            Part::Tool(part) => self.call(&Call::of(part)),
+            Part::Tool(part) => self.call(&CallView::of(part)),
             Part::Compaction(_) => self.out.push_str("\n---\n\n*The conversation was compacted here.*\n"),
             Part::Subtask(part) => {
                 let description = part.description.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -157,7 +157,7 @@ impl MarkdownWriter {
         }
     }
 
-    fn call(&mut self, call: &Call<'_>) {
+    fn call(&mut self, call: &CallView<'_>) {
         let state = match call.status {
             Some(ToolStatus::Completed) => {
                 call.exit.filter(|exit| *exit != 0).map_or("done".to_owned(), |exit| format!("exit {exit}"))
@@ -213,7 +213,7 @@ fn longest_backticks(text: &str) -> usize {
     longest
 }
 
-/// A time in UTC: a file is read anywhere.
+/// A time in UTC, since a file can be read in any time zone.
 fn instant(millis: Millis) -> String {
     match Timestamp::from_millisecond(millis) {
         Ok(time) => time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),

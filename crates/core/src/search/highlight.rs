@@ -1,45 +1,45 @@
-//! Where a text says what was searched for.
+//! Finds the places in a text that match a query.
 //!
-//! By hand, because it has to agree with our own tokens: a phrase that goes over pieces of a compound is a hit, and a word
-//! is not marked where it only stands outside of its phrase.
+//! Written by hand, because it has to agree with our own tokens: a phrase over pieces of a compound is a hit, and a word of
+//! a phrase is not marked where it occurs outside the phrase.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use super::query::{Match, Query};
-use super::token::{Token, Tokens};
+use super::token::{Token, TokenCursor};
 
-/// The words to point out in a text that was found: see [`Query::highlights`](super::Query::highlights).
+/// The terms to highlight in a text that was found: see [`Query::highlights`](super::Query::highlights).
 ///
-/// A word of a phrase counts only next to a neighbour of the phrase. That is not all that a phrase asks for, but it takes
-/// no more than one look back, and in what was found for the phrase it hardly ever differs.
+/// A word of a phrase counts only next to its neighbour in the phrase. That is less than the phrase demands, but it needs
+/// only one token of look-behind, and in a text that was found for the phrase it hardly ever makes a difference.
 #[derive(Debug, Clone)]
 pub struct HighlightTerms {
     /// The number of each word.
     words: HashMap<String, usize>,
-    /// Beginnings of words, sorted, with their numbers. None begins with another, so a token has one of them at most.
+    /// Prefixes, sorted, with their numbers. No prefix begins with another, so a token matches at most one.
     prefixes: Vec<(String, usize)>,
-    /// For each number, whether it counts without a neighbour.
+    /// For each term number, whether the term counts without a neighbour.
     is_free: Vec<bool>,
-    /// The numbers that are neighbours in a phrase.
+    /// Pairs of term numbers that are neighbours in a phrase.
     pairs: HashSet<(usize, usize)>,
-    /// Whether anything begins with this byte: most tokens of a text can be passed over by theirs.
+    /// Whether any term begins with this byte. Most tokens of a text are skipped by their first byte.
     is_first_byte: [bool; 256],
 }
 
-/// A token of a text that says what was searched for.
+/// A token of a text that matches a term.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Hit {
-    /// Which term it is.
+pub(super) struct TermHit {
+    /// Number of the term.
     pub(super) number: usize,
-    /// Where it begins in the text, in bytes.
+    /// Start of the token in the text, in bytes.
     pub(super) from: usize,
-    /// Where it ends.
+    /// End of the token in the text, in bytes.
     pub(super) to: usize,
 }
 
 impl Query {
-    /// What to point out in a text that was found: all that is searched for and not excluded.
+    /// The terms to highlight in a text that was found: everything in the query that is not excluded.
     pub fn highlights(&self) -> HighlightTerms {
         let mut matches = Vec::new();
         self.collect(&mut matches);
@@ -98,22 +98,26 @@ impl HighlightTerms {
         terms
     }
 
-    /// Whether there is nothing to point out: the query has only filters.
+    /// Whether there is nothing to highlight: the query has only filters.
     pub fn is_empty(&self) -> bool {
         self.is_free.is_empty()
     }
 
-    /// How many different terms there are; they are numbered from 0.
+    /// Number of different terms; they are numbered from 0.
     pub(super) fn len(&self) -> usize {
         self.is_free.len()
     }
 
-    /// Calls `found` with the hits in a text, in order of where they begin.
-    pub(super) fn hits(&self, text: &str, found: &mut dyn FnMut(Hit) -> ControlFlow<()>) -> ControlFlow<()> {
-        // What was found at the position before and at this one, and whether it counts.
-        let (mut before, mut here) = (Vec::<(Hit, bool)>::new(), Vec::<(Hit, bool)>::new());
+    /// Calls `found` with the hits in a text, in order of their starts.
+    pub(super) fn hits(
+        &self,
+        text: &str,
+        found: &mut dyn FnMut(TermHit) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        // The hits at the position before and at this one, and whether each counts.
+        let (mut before, mut here) = (Vec::<(TermHit, bool)>::new(), Vec::<(TermHit, bool)>::new());
         let mut position = 0;
-        let mut tokens = Tokens::new(text);
+        let mut tokens = TokenCursor::new(text);
         while tokens.advance() {
             let token = tokens.token();
             if token.position != position {
@@ -135,7 +139,7 @@ impl HighlightTerms {
                         *neighbour_is_counted = true;
                     }
                 }
-                here.push((Hit { number, from, to }, is_counted));
+                here.push((TermHit { number, from, to }, is_counted));
             }
         }
         flush(&mut before, found)?;
@@ -163,7 +167,7 @@ impl HighlightTerms {
         self.pairs.extend(numbers.windows(2).map(|pair| (pair[0], pair[1])));
     }
 
-    /// The beginning that a token begins with.
+    /// The number of the prefix that a token begins with.
     fn prefix_of(&self, token: &str) -> Option<usize> {
         let after = self.prefixes.partition_point(|(prefix, _)| prefix.as_str() <= token);
         let (prefix, number) = self.prefixes.get(after.checked_sub(1)?)?;
@@ -179,7 +183,10 @@ fn prefix(wanted: &Match) -> Option<&str> {
     }
 }
 
-fn flush(hits: &mut Vec<(Hit, bool)>, found: &mut dyn FnMut(Hit) -> ControlFlow<()>) -> ControlFlow<()> {
+fn flush(
+    hits: &mut Vec<(TermHit, bool)>,
+    found: &mut dyn FnMut(TermHit) -> ControlFlow<()>,
+) -> ControlFlow<()> {
     hits.drain(..).filter(|(_, is_counted)| *is_counted).try_for_each(|(hit, _)| found(hit))
 }
 
@@ -191,7 +198,7 @@ mod tests {
     /// The text with its hits in brackets.
     fn check(query: &str, text: &str, expected: &str) {
         let terms = query::parse(query).unwrap().highlights();
-        let mut hits: Vec<Hit> = Vec::new();
+        let mut hits: Vec<TermHit> = Vec::new();
         let done = terms.hits(text, &mut |hit| {
             assert!(hits.last().is_none_or(|last| last.from <= hit.from));
             hits.push(hit);

@@ -1,17 +1,17 @@
-//! What to search for: the query language.
+//! The query language.
 //!
 //! ```text
 //! parse error              both words, anywhere in the text
 //! "parse error"            side by side
-//! pars*                    words that begin so
+//! pars*                    words with this prefix
 //! parse OR lex             either; AND binds closer and may be left out
-//! parse -test              not the second; also NOT test
+//! parse -test              the first without the second; also NOT test
 //! (parse OR lex) error     grouped
-//! tool:bash -role:user     only there, not there
+//! tool:bash -role:user     only in such parts, not in such messages
 //! ```
 //!
-//! A word that is made of several, such as `src/main.rs` or `foo::bar`, is searched as a phrase of them; a compound such
-//! as `getUserName` also as one word. What looks like a filter and is none (`https://…`) is text.
+//! A term of several words, such as `src/main.rs` or `foo::bar`, is searched as a phrase of them; a compound such as
+//! `getUserName` also as one word. An unknown filter (`https://…`) is text.
 
 mod error;
 mod parse;
@@ -23,12 +23,12 @@ use std::fmt;
 pub use error::{QueryError, QueryErrorKind};
 pub use parse::parse;
 
-use super::token::{self, Tokens};
+use super::token::{self, TokenCursor};
 
-/// What a text must have to be found.
+/// A condition that a text must meet to be found.
 ///
-/// [`parse`] gives it in its simplest form: no `All` directly in an `All`, no `Any` in an `Any`, no `Not` in a `Not`, and
-/// two items at least in `All` and `Any`. A `Not` stands only in an `All`, beside something that is none: no part of a
+/// [`parse`] gives the simplest form: no `All` directly in an `All`, no `Any` in an `Any`, no `Not` in a `Not`, and at
+/// least two items in `All` and `Any`. A `Not` occurs only in an `All`, beside an item that is not a `Not`: no part of a
 /// query only excludes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Query {
@@ -39,38 +39,38 @@ pub enum Query {
     /// Not this.
     Not(Box<Query>),
     /// These words.
-    Words(Words),
-    /// A property that is no text.
+    Words(QueryWords),
+    /// A property other than text.
     Filter(Filter),
 }
 
-/// A word, a phrase, or the beginning of either, as it was typed.
+/// A word, a phrase, or a prefix of either, as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Words {
-    /// Without quotation marks and star. There is no quotation mark in it and at least one token.
+pub struct QueryWords {
+    /// The words without quotation marks and star. Contains no quotation mark and at least one token.
     source: String,
     is_prefix: bool,
 }
 
-impl Words {
-    /// What was typed, without quotation marks and star.
+impl QueryWords {
+    /// The words as typed, without quotation marks and star.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Whether the last word is only the beginning of one.
+    /// Whether the last word is a prefix.
     pub fn is_prefix(&self) -> bool {
         self.is_prefix
     }
 
-    /// How an index finds them: by any one of these, of which there are one or two.
+    /// The one or two ways an index finds the words; either is a match.
     pub fn matches(&self) -> Vec<Match> {
         let mut words: Vec<String> = Vec::new();
-        // A compound is in an index as a whole, too, which stands with its first piece. In a longer phrase only its pieces
+        // An index also holds a compound as a whole, at the position of its first piece. In a longer phrase only the pieces
         // have neighbours.
         let mut whole = None;
         let (mut first_to, mut last_to) = (0, 0);
-        let mut tokens = Tokens::new(&self.source);
+        let mut tokens = TokenCursor::new(&self.source);
         while tokens.advance() {
             let token = tokens.token();
             if token.position < words.len() {
@@ -95,7 +95,7 @@ impl Words {
         }
     }
 
-    /// Whether it can be written without quotation marks and still be what it is.
+    /// Whether the words can be written without quotation marks and parse back to the same words.
     fn is_plain(&self) -> bool {
         let is_special = |c: char| parse::ends_word(c) || c == '*';
         !self.source.contains(is_special)
@@ -111,11 +111,11 @@ impl Words {
 pub enum Match {
     /// This token.
     Term(String),
-    /// A token that begins so.
+    /// A token with this prefix.
     Prefix(String),
     /// These tokens at consecutive positions; at least two.
     Phrase(Vec<String>),
-    /// The same, the last being the beginning of one.
+    /// These tokens at consecutive positions, the last one a prefix; at least two.
     PhrasePrefix(Vec<String>),
 }
 
@@ -124,7 +124,7 @@ pub enum Match {
 pub struct Filter {
     /// Which property.
     pub field: Field,
-    /// What it must be, as it was typed: never empty. What a time or a directory means is for others to say.
+    /// Wanted value as typed; never empty. The caller interprets times and directories.
     pub value: String,
 }
 
@@ -180,13 +180,13 @@ impl Field {
         }
     }
 
-    /// The field with this name.
+    /// The field with this name in a query.
     pub fn named(name: &str) -> Option<Field> {
         Field::ALL.into_iter().find(|field| field.name() == name)
     }
 }
 
-/// As it can be parsed again.
+/// Formats a query so that it parses back to the same query.
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,8 +1,8 @@
-//! The piece of a text that shows why it was found.
+//! Snippets: the piece of a text that shows why it was found.
 //!
-//! By hand, because tantivy's `SnippetGenerator` marks single words wherever they stand and counts bytes. Here a word of a
-//! phrase is marked beside its neighbours only, beginnings of words are marked too, columns are counted, and no index is
-//! needed. Sequences for terminals are told as the tokenizer tells them, so that hits stay in place.
+//! Written by hand, because tantivy's `SnippetGenerator` marks single words anywhere and counts bytes. Here a word of a
+//! phrase is marked only beside its neighbours, prefixes are marked too, columns are counted, and no index is needed.
+//! Terminal escape sequences are recognised exactly as in the tokenizer, so that hits stay in place.
 
 #[cfg(test)]
 mod tests;
@@ -10,36 +10,36 @@ mod tests;
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 
-use super::highlight::{HighlightTerms, Hit};
+use super::highlight::{HighlightTerms, TermHit};
 use super::text::searchable;
 use super::token;
 use crate::{Document, Key};
 
-/// A piece of a text in one line: runs of white space are one space, and nothing in it commands a terminal.
+/// A piece of a text in one line: runs of white space are one space, and terminal escape sequences are removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snippet {
     /// The piece.
     pub text: String,
-    /// Where in it the words stand that were searched for, in bytes; sorted, and none touches another.
+    /// Byte ranges of the matched words in `text`; sorted, and none touches another.
     pub highlights: Vec<Range<usize>>,
     /// Whether there is text before the piece.
     pub is_cut_before: bool,
-    /// Whether there is text after it.
+    /// Whether there is text after the piece.
     pub is_cut_after: bool,
-    /// How many different terms are in it.
+    /// Number of different terms in the piece.
     pub distinct: usize,
-    /// How often any of them is in it.
+    /// Number of hits in the piece.
     pub hits: usize,
 }
 
-/// More of a text than this is not looked at.
+/// Limit on the bytes of a text that are searched for a snippet.
 const MAX_BYTES: usize = 4 << 20;
 
-/// No snippet is wider.
+/// Limit on the width of a snippet, in characters.
 const MAX_WIDTH: usize = 100_000;
 
-/// The piece of a text, about `width` characters of it, that has most of the terms in it. Among such pieces it is the one
-/// with most hits, and among those the first. Where there are none it is the beginning.
+/// The piece of a text, about `width` characters long, with the most different terms. Among such pieces it is the one with
+/// the most hits, and among those the first. In a text without hits it is the beginning.
 ///
 /// ```
 /// use annals_core::search::{query, snippet};
@@ -67,7 +67,7 @@ pub fn snippet(text: &str, terms: &HighlightTerms, width: usize) -> Snippet {
     }
 }
 
-/// The snippet of the searchable string of a document that has most of the terms in it; none if it has no such string.
+/// The snippet of the searchable string of a document with the most different terms; `None` if it has no searchable string.
 pub fn of_document(key: &Key, document: &Document, terms: &HighlightTerms, width: usize) -> Option<Snippet> {
     let mut best: Option<Snippet> = None;
     searchable(key, document, &mut |text| {
@@ -81,17 +81,17 @@ pub fn of_document(key: &Key, document: &Document, terms: &HighlightTerms, width
 
 /// A stretch of text from the beginning of its first hit to the end of its last.
 #[derive(Default)]
-struct Stretch {
+struct HitStretch {
     range: Range<usize>,
     distinct: usize,
     hits: usize,
 }
 
 /// The best stretch that is no wider than `width`.
-fn densest(text: &str, terms: &HighlightTerms, width: usize) -> Stretch {
-    let mut best = Stretch::default();
-    // The hits of the stretch that ends here, with the columns they begin at, and how many each term has.
-    let mut stretch: VecDeque<(usize, Hit)> = VecDeque::new();
+fn densest(text: &str, terms: &HighlightTerms, width: usize) -> HitStretch {
+    let mut best = HitStretch::default();
+    // The hits of the stretch that ends here, with the columns they begin at, and the number of hits of each term.
+    let mut stretch: VecDeque<(usize, TermHit)> = VecDeque::new();
     let mut counts = vec![0_usize; terms.len()];
     let mut distinct = 0;
     // Not always the end of the last hit: the whole of a compound comes before its pieces.
@@ -112,19 +112,19 @@ fn densest(text: &str, terms: &HighlightTerms, width: usize) -> Stretch {
         }
         if (best.distinct, best.hits) < (distinct, stretch.len()) {
             let from = stretch.front().map_or(hit.from, |(_, first)| first.from);
-            best = Stretch { range: from..to, distinct, hits: stretch.len() };
+            best = HitStretch { range: from..to, distinct, hits: stretch.len() };
         }
         ControlFlow::Continue(())
     });
     best
 }
 
-/// What to show of a text: a stretch of it and about as much on either side as fits in `width`, from word to word.
+/// The range of a text to show: a stretch and about as much on either side as fits in `width`, cut between words.
 fn around(text: &str, stretch: &Range<usize>, width: usize) -> Range<usize> {
     let columns = |from: usize, to: usize| Ruler { at: from, ..Ruler::default() }.column(text, to);
     let spare = width.saturating_sub(columns(stretch.start, stretch.end));
     let mut start = whole_words_from(text, back(text, stretch.start, spare / 2).0, stretch.start);
-    // What is not needed on one side can be used on the other.
+    // Columns that one side does not need go to the other.
     let (end, after) = forward(text, stretch.end, spare.saturating_sub(columns(start, stretch.start)));
     if end == text.len() {
         start = whole_words_from(text, back(text, stretch.start, spare - after).0, stretch.start);
@@ -165,10 +165,10 @@ fn whole_words_to(text: &str, end: usize, limit: usize) -> usize {
     end
 }
 
-/// Where the hits in a piece of a text are, those that touch as one.
+/// Byte ranges of the hits in a piece of a text; hits that touch are merged.
 fn hits_within(text: &str, terms: &HighlightTerms, shown: &Range<usize>) -> Vec<Range<usize>> {
-    // What is around it decides what its first and last words are. White space that is near enough and also far enough
-    // to leave a neighbour of the first word makes it needless to look at all the text again.
+    // The text around the piece decides what its first and last words are. Starting at white space shortly before the piece
+    // avoids going over the whole text again, and leaves a neighbour for the first word.
     const NEAR: usize = 1024;
     let near = text.floor_char_boundary(shown.start.saturating_sub(NEAR));
     let from = text[near..shown.start].find(char::is_whitespace).map_or(0, |space| near + space);
@@ -187,7 +187,7 @@ fn hits_within(text: &str, terms: &HighlightTerms, shown: &Range<usize>) -> Vec<
     merged
 }
 
-/// Adds a range that does not begin before the others; those that touch become one.
+/// Adds a range that does not begin before the others, and merges it with the last if they touch.
 fn add(ranges: &mut Vec<Range<usize>>, range: Range<usize>) {
     match ranges.last_mut() {
         Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
@@ -195,7 +195,7 @@ fn add(ranges: &mut Vec<Range<usize>>, range: Range<usize>) {
     }
 }
 
-/// A piece of a text as one line, and where the hits in it have got to.
+/// A piece of a text as one line, with the ranges of the hits in that line.
 fn in_one_line(text: &str, shown: &Range<usize>, hits: &[Range<usize>]) -> (String, Vec<Range<usize>>) {
     let mut line = String::with_capacity(shown.len());
     let mut highlights = Vec::with_capacity(hits.len());
@@ -230,7 +230,7 @@ fn in_one_line(text: &str, shown: &Range<usize>, hits: &[Range<usize>]) -> (Stri
     (line, highlights)
 }
 
-/// Counts the columns of a line that a text would be.
+/// Counts the columns of a text shown in one line.
 #[derive(Default)]
 struct Ruler {
     at: usize,
@@ -239,7 +239,7 @@ struct Ruler {
 }
 
 impl Ruler {
-    /// The column of a place that is not before the one asked for last.
+    /// The column of an offset, which must not be before that of the last call.
     fn column(&mut self, text: &str, at: usize) -> usize {
         for c in text[self.at..at].chars() {
             let is_visible = is_visible(c);
@@ -251,18 +251,18 @@ impl Ruler {
     }
 }
 
-/// The place some columns after another, and how many columns it is.
+/// The offset that is `columns` columns after another, or the end of the text, and the number of columns between.
 fn forward(text: &str, from: usize, columns: usize) -> (usize, usize) {
     let chars = text[from..].char_indices().map(|(at, c)| (from + at + c.len_utf8(), c));
     walk(chars, from, columns)
 }
 
-/// The place some columns before another, and how many columns it is.
+/// The offset that is `columns` columns before another, or the start of the text, and the number of columns between.
 fn back(text: &str, from: usize, columns: usize) -> (usize, usize) {
     walk(text[..from].char_indices().rev(), from, columns)
 }
 
-/// Goes over characters, each with the place behind it.
+/// Walks over characters, each with the offset on its far side.
 fn walk(chars: impl Iterator<Item = (usize, char)>, from: usize, columns: usize) -> (usize, usize) {
     let (mut place, mut used, mut is_after_space) = (from, 0, false);
     for (at, c) in chars {
@@ -283,7 +283,7 @@ fn is_visible(c: char) -> bool {
     !c.is_whitespace() && !c.is_control() && !is_direction(c)
 }
 
-/// Marks that change the direction of the line they are in, or nothing.
+/// Whether a character is an invisible mark: one that changes the direction of its line, or does nothing.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }

@@ -1,7 +1,7 @@
-//! Which text of a document can be searched.
+//! The searchable text of a document.
 //!
-//! Prose, commands, arguments and results can; ids, media and what only repeats other text cannot. Names of tools,
-//! agents and models are what a search is narrowed by, not what it looks for.
+//! Prose, commands, arguments and results can be searched; ids, media and repetitions cannot. Names of tools, agents and
+//! models are filters of a search, not text to find.
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,7 @@ use crate::json::{Items, Kind, Members, Node, Text};
 use crate::lens::{FilePart, Json, Message, MessageError, Part, Session, ToolPart};
 use crate::{Document, Key};
 
-/// Calls `emit` with each string of a document that can be searched, unescaped. What needs no unescaping is not copied.
+/// Calls `emit` with each searchable string of a document, unescaped. A string without escapes is not copied.
 pub fn searchable(key: &Key, document: &Document, emit: &mut dyn FnMut(&str)) {
     let emit = &mut |text: &str| {
         if !text.is_empty() {
@@ -34,7 +34,7 @@ pub fn searchable(key: &Key, document: &Document, emit: &mut dyn FnMut(&str)) {
     }
 }
 
-/// What a text is to the conversation, which says how much a hit in it counts.
+/// The role of a text in the conversation, which decides how much a hit in it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Weight {
     /// The title of a session.
@@ -43,15 +43,15 @@ pub enum Weight {
     Prompt,
     /// What the model wrote to the user.
     Answer,
-    /// What the model thought.
+    /// The model's reasoning.
     Reasoning,
     /// A tool call and its result.
     Tool,
-    /// Anything else, such as what OpenCode or a plugin put beside a prompt.
+    /// Anything else, such as text that OpenCode or a plugin added to a prompt.
     Other,
 }
 
-/// What the text of a document is. `message` is the message that a part belongs to.
+/// The weight of a document's text. `message` is the message that a part belongs to.
 pub fn weight(key: &Key, document: &Document, message: Option<&Message<'_>>) -> Weight {
     let root = document.root();
     match key {
@@ -152,8 +152,8 @@ fn say(text: Option<&Text<'_>>, emit: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Finds the strings in a value, but for members to skip and media. A value may be as deep as it likes, so this keeps a
-/// stack of its own.
+/// Finds the strings in a value, except for skipped members and media. A value may nest to any depth, so this keeps a stack
+/// of its own.
 fn strings<'a>(value: Node<'a>, skip: impl Fn(&str) -> bool, found: &mut dyn FnMut(Cow<'a, str>)) {
     enum Open<'a> {
         Object(Members<'a>),
@@ -193,21 +193,21 @@ fn is_id(key: &str) -> bool {
     key == "id" || ["ID", "Id", "_id"].iter().any(|ending| key.ends_with(ending))
 }
 
-/// Whether a text is media in an address, `data:image/png;base64,…`. Notations in which a line begins with `data:` have
-/// a space or a line break before any comma.
+/// Whether a text is a data URL, `data:image/png;base64,…`. Other text that begins with `data:`, such as server-sent
+/// events, has a space or a line break before any comma.
 fn is_data(text: &str) -> bool {
     text.strip_prefix("data:")
         .and_then(|rest| rest.bytes().take(256).find(|byte| *byte == b',' || byte.is_ascii_whitespace()))
         == Some(b',')
 }
 
-/// So many lines stand before the first numbered one, at most.
+/// Limit on the number of lines before the first numbered one.
 const MAX_HEADING: usize = 8;
 
-/// A text that has been emitted, to leave out what repeats it: OpenCode keeps the output of a command twice.
+/// A text that has been emitted, kept to leave out its repetitions: OpenCode stores the output of a command twice.
 struct Said<'t> {
     text: &'t str,
-    /// How many bytes may still be searched: metadata may hold any number of strings.
+    /// Bytes that may still be searched: metadata may hold any number of strings.
     budget: usize,
 }
 
@@ -216,8 +216,8 @@ impl<'t> Said<'t> {
         Said { text, budget: (16 << 20) + 8 * text.len() }
     }
 
-    /// What of `other` is not in the text. The two may have been cut at different lengths, so this is the rest after
-    /// what they share, from the beginning of a word.
+    /// The part of `other` that is not in the text. The two may have been cut at different lengths, so this is the rest
+    /// after their common text, from the beginning of a word.
     fn beyond<'o>(&mut self, other: &'o str) -> &'o str {
         if other == self.text || self.text.is_empty() || self.budget < self.text.len() {
             return if other == self.text { "" } else { other };
@@ -236,7 +236,7 @@ impl<'t> Said<'t> {
         &other[same.rfind(char::is_whitespace).unwrap_or(0)..]
     }
 
-    /// The same where the text has its lines numbered, as the tool `read` does. Its metadata repeats the first of them.
+    /// [`Said::beyond`] for a text with numbered lines, as the tool `read` gives. Its metadata repeats the first lines.
     fn beyond_numbered<'o>(&self, other: &'o str) -> &'o str {
         let mut lines = self.text.lines().map(unnumbered).peekable();
         for _ in 0..MAX_HEADING {
@@ -254,7 +254,7 @@ impl<'t> Said<'t> {
     }
 }
 
-/// What stands on a numbered line: `00012| text` up to 1.1, `12: text` since.
+/// The text of a numbered line: `00012| text` up to 1.1, `12: text` since.
 fn unnumbered(line: &str) -> Option<&str> {
     let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let text = rest.strip_prefix("| ").or_else(|| rest.strip_prefix(": "))?;

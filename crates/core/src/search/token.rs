@@ -1,13 +1,13 @@
-//! The words of a text, as an index holds them.
+//! The tokenizer: the words of a text, as an index holds them.
 //!
-//! A **word** is a run of letters, numbers and `_`; everything else separates. Its **token** is the word in lower case
-//! without `_`. A **compound** such as `getUserName`, `get_user_name` or `utf8` has **pieces**, and gives the token of the
-//! whole and then the tokens of its pieces, so that either way to write it finds the other, and `user` finds both.
-//! Scripts that are written without spaces give a token for each character; a phrase of them finds running text.
+//! A **word** is a run of letters, numbers and `_`; everything else separates words. Its **token** is the word in lower
+//! case without `_`. A **compound** such as `getUserName`, `get_user_name` or `utf8` has **pieces**. It gives the token of
+//! the whole and then the tokens of its pieces, so that each spelling finds the other, and `user` finds both. Scripts
+//! without spaces give a token for each character; a phrase of characters finds running text.
 //!
-//! By hand, because no filter of tantivy gives a compound and its pieces with positions that let a phrase match both, and
-//! because sequences for terminals and line numbers are no words. Words are stored data: an index on disk holds them, so
-//! what is a word here must stay one. Stripping of sequences is part of that, see `control_sequence`.
+//! Written by hand, because no filter of tantivy gives a compound and its pieces with positions that let a phrase match
+//! both, and because terminal escape sequences and line numbers are not words. An index on disk holds the words, so the
+//! definition of a word must never change. That includes the removal of escape sequences, see `control_sequence`.
 
 mod class;
 mod piece;
@@ -30,15 +30,14 @@ pub struct Token<'a> {
     pub to: usize,
 }
 
-/// The tokens of a text, one after the other.
+/// A cursor over the tokens of a text.
 ///
-/// It is no iterator, since a token borrows the buffer that the next one is written to: this way a token costs no
-/// allocation.
+/// Not an iterator, because a token borrows the buffer that the next one is written to: so a token costs no allocation.
 ///
 /// ```
-/// use annals_core::search::Tokens;
+/// use annals_core::search::TokenCursor;
 ///
-/// let mut tokens = Tokens::new("Calls getUserName()");
+/// let mut tokens = TokenCursor::new("Calls getUserName()");
 /// let mut seen = Vec::new();
 /// while tokens.advance() {
 ///     seen.push((tokens.token().text.to_owned(), tokens.token().position));
@@ -47,16 +46,16 @@ pub struct Token<'a> {
 /// assert_eq!(seen, expected.map(|(text, position)| (text.to_owned(), position)));
 /// ```
 #[derive(Debug, Clone)]
-pub struct Tokens<'t> {
+pub struct TokenCursor<'t> {
     source: &'t str,
     /// Where the next word is looked for.
     at: usize,
     /// Position of the next token.
     next_position: usize,
-    /// Ranges of the pieces of the word, and how many of them have been given.
+    /// Ranges of the pieces of the word, and the number of pieces already given.
     pieces: Vec<(usize, usize)>,
     given: usize,
-    /// The current token, and its text where that is not what stands in the source.
+    /// The current token, and its text if it differs from the source.
     position: usize,
     from: usize,
     to: usize,
@@ -64,14 +63,14 @@ pub struct Tokens<'t> {
     is_folded: bool,
 }
 
-impl<'t> Tokens<'t> {
-    /// Of a longer word only this many bytes are a token, and it has no pieces. Real words are shorter; what is longer
-    /// is encoded data, which would fill an index with what nobody looks for.
+impl<'t> TokenCursor<'t> {
+    /// Limit on the bytes of a word. A longer word is cut and has no pieces. Real words are shorter; longer ones are
+    /// encoded data, which would fill an index with useless tokens.
     pub const MAX_BYTES: usize = 64;
 
-    /// The tokens of `text`; [`Tokens::advance`] goes to the first.
-    pub fn new(text: &'t str) -> Tokens<'t> {
-        Tokens {
+    /// A cursor before the first token of `text`.
+    pub fn new(text: &'t str) -> TokenCursor<'t> {
+        TokenCursor {
             source: text,
             at: 0,
             next_position: 0,
@@ -128,7 +127,7 @@ impl<'t> Tokens<'t> {
         false
     }
 
-    /// The current token; before the first [`Tokens::advance`] it is empty.
+    /// The current token; before the first [`TokenCursor::advance`] it is empty.
     pub fn token(&self) -> Token<'_> {
         let text = if self.is_folded { self.folded.as_str() } else { &self.source[self.from..self.to] };
         Token { text, position: self.position, from: self.from, to: self.to }
@@ -142,7 +141,7 @@ impl<'t> Tokens<'t> {
             WIDE => wide(self.source, from),
             class => (class, 1),
         };
-        // The classes of the other characters, with `WIDE` if any of all is.
+        // The classes of the other characters, with `WIDE` if any character of the word is wide.
         let mut rest = if len > 1 { WIDE } else { 0 };
         let mut to = from + len;
         while let Some(&byte) = bytes.get(to) {
@@ -200,7 +199,7 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// Takes a word that is to have no pieces.
+    /// Takes a word without pieces.
     fn whole(&mut self, from: usize, to: usize) {
         self.pieces.clear();
         let word = self.source[from..to].trim_end_matches('_');
@@ -219,7 +218,7 @@ impl<'t> Tokens<'t> {
         self.next_position += steps;
     }
 
-    /// Takes what is a token as it is but for capitals.
+    /// Takes a word that becomes a token by lowering its capitals.
     fn fold(&mut self, from: usize, to: usize) {
         let piece = &self.source[from..to];
         self.is_folded = piece.bytes().any(|byte| OF_BYTE[usize::from(byte)] & (UPPER | WIDE) != 0);
@@ -239,17 +238,17 @@ fn fold_into(folded: &mut String, piece: &str) {
     }
     for c in piece.chars().filter(|&c| !class::is_invisible(c)) {
         match c {
-            // The sigma that ends a word is another character than the one inside; in capitals they are one.
+            // The sigma at the end of a word differs from the one inside; as capitals they are the same.
             'ς' => folded.push('σ'),
             c => folded.extend(c.to_lowercase()),
         }
     }
 }
 
-/// How long the numbers are that OpenCode's `read` put before the lines of a file up to 1.1: `00012| `.
+/// Length of the numbers that OpenCode's `read` put before the lines of a file up to 1.1: `00012| `.
 const LINE_NUMBER: usize = 7;
 
-/// Whether such a number begins here. It is no text of the file: a phrase may go on over the end of a line.
+/// Whether such a number begins here. It is not part of the file's text, so a phrase may continue on the next line.
 fn is_line_number(bytes: &[u8], at: usize) -> bool {
     (at == 0 || bytes[at - 1] == b'\n')
         && bytes
@@ -263,14 +262,14 @@ fn wide(text: &str, at: usize) -> (Class, usize) {
     (class::of_char(c), c.len_utf8())
 }
 
-/// Whether a character can stand in a word or be one.
+/// Whether a character can be in a word or be one by itself.
 pub(super) fn is_word(c: char) -> bool {
     class::of_char(c) & (WORD | MARK | ALONE) != 0
 }
 
-/// How long the sequence for terminals is that begins with the escape character at the front, such as a colour. Its
-/// letters are no text: `\x1b[31merror` says `error`. What is no whole sequence loses only its escape character, and text in
-/// titles and links stays text: this decides what is found, not what is safe to show.
+/// Length of the terminal escape sequence, such as a colour, that begins with the first byte. Its letters are not text:
+/// `\x1b[31merror` says `error`. An incomplete sequence loses only its escape character, and text in titles and links stays
+/// text: this decides what is found, not what is safe to show.
 pub(super) fn control_sequence(bytes: &[u8]) -> usize {
     if bytes.get(1) != Some(&b'[') {
         return 1;

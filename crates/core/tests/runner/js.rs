@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::any_json::any_json;
 
-/// The text in another layout, every token as it is.
+/// The text in another layout, with every token unchanged.
 fn laid_out(text: &str, style: Style) -> String {
     let document = Document::parse(text.as_bytes().to_vec()).unwrap();
     let mut writer = JsWriter::verbatim(style, 0);

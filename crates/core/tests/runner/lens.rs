@@ -150,7 +150,7 @@ proptest! {
         let _ = document.lens::<Part<'_>>();
         let _ = document.lens::<Vec<Todo<'_>>>();
         let _ = document.lens::<Vec<FileDiff<'_>>>();
-        let _ = document.lens::<Share<'_>>();
+        let _ = document.lens::<ShareRecord<'_>>();
     }
 
     /// What is written from a lens reads back as the same lens.

@@ -30,7 +30,7 @@ fn texts_are_written_as_node_writes_them() {
         .expect("node is installed: the tests need npm as well");
     std::fs::remove_file(&dir).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // Node's answer holds lone surrogates, so it is read with our own eyes, not serde's.
+    // Node's answer holds lone surrogates, so our own parser reads it, not serde's.
     let answer = Document::parse(output.stdout).unwrap();
     assert_eq!(answer.root().items().count(), texts.len());
     for (text, answer) in texts.iter().zip(answer.root().items()) {

@@ -1,4 +1,4 @@
-//! What is a document and what is not.
+//! Which texts are documents and which are not.
 
 use annals_core::Document;
 use annals_core::json::{Kind, Tape, same_value};

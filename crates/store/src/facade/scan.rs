@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use annals_core::json::Node;
 use annals_core::search::query::{Field, Filter, Match, Query};
-use annals_core::search::{HighlightTerms, Tokens, searchable, snippet};
+use annals_core::search::{HighlightTerms, TokenCursor, searchable, snippet};
 use annals_core::{Document, Key, Stored};
 
 use super::{Message, Session, Sessions};
@@ -152,7 +152,7 @@ impl Vocabulary {
         let mut found = Vec::new();
         let mut first = 0;
         searchable(key, document, &mut |text| {
-            let mut tokens = Tokens::new(text);
+            let mut tokens = TokenCursor::new(text);
             let mut last = 0;
             while tokens.advance() {
                 let token = tokens.token();

@@ -20,10 +20,10 @@ pub enum QueryErrorKind {
     /// No word and no filter.
     #[error("nothing to search for")]
     Nothing,
-    /// No word and no filter that is not excluded, in the query or in an alternative of it.
+    /// The query, or one of its alternatives, has only excluded words and filters.
     #[error("only exclusions: add a word that must occur")]
     OnlyExclusions,
-    /// A quotation mark without another.
+    /// A quotation mark without a closing one.
     #[error("a quotation mark is not closed")]
     OpenQuote,
     /// `(` without `)`.
@@ -32,7 +32,7 @@ pub enum QueryErrorKind {
     /// `)` without `(`.
     #[error("unbalanced ): nothing is open here")]
     UnexpectedParenthesis,
-    /// Parentheses in parentheses, too many.
+    /// Parentheses nested too deep.
     #[error("too deep: parentheses may be nested {} times", QueryErrorKind::MAX_DEPTH)]
     TooDeep,
     /// Too many words and filters.
@@ -41,8 +41,8 @@ pub enum QueryErrorKind {
 }
 
 impl QueryErrorKind {
-    /// How deep parentheses may be nested.
+    /// Limit on the nesting of parentheses.
     pub const MAX_DEPTH: usize = 50;
-    /// How many words and filters a query may have.
+    /// Limit on the number of words and filters in a query.
     pub const MAX_TERMS: usize = 1000;
 }

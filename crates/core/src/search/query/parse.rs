@@ -1,14 +1,14 @@
-//! From the text of a query to what it means.
+//! The parser of queries.
 //!
-//! Nobody is scolded while typing: an operator that has nothing to work on is left out, as is a word without letters.
+//! A half-typed query is not an error: an operator without an operand is ignored, and so is a word without letters.
 //!
-//! By hand, because `tantivy-query-grammar` reads what people paste as commands: `foo::bar` and `https://…` as fields,
+//! Written by hand, because `tantivy-query-grammar` reads pasted text as commands: `foo::bar` and `https://…` as fields,
 //! `/usr/bin/` as a regular expression, `[` and `^` as ranges and weights. Its words are not made of our tokens either.
 
-use super::{Field, Filter, Query, QueryError, QueryErrorKind, Words};
-use crate::search::token::{self, Tokens};
+use super::{Field, Filter, Query, QueryError, QueryErrorKind, QueryWords};
+use crate::search::token::{self, TokenCursor};
 
-/// Reads a query.
+/// Parses a query.
 ///
 /// ```
 /// use annals_core::search::query;
@@ -42,7 +42,7 @@ struct Parser<'t> {
     at: usize,
     /// The innermost group that is open.
     group: Group,
-    /// The groups around it. Kept here rather than by recursion, since the text decides how many there are.
+    /// The groups around it. A list instead of recursion, since the text decides how many there are.
     outer: Vec<Group>,
     terms: usize,
 }
@@ -120,11 +120,11 @@ impl<'t> Parser<'t> {
 
     fn words(&mut self, at: usize, source: &str, is_prefix: bool) -> Result<(), QueryError> {
         let before = self.terms;
-        let mut tokens = Tokens::new(source);
+        let mut tokens = TokenCursor::new(source);
         while tokens.advance() {
             self.count(at)?;
         }
-        let words = Words { source: source.to_owned(), is_prefix };
+        let words = QueryWords { source: source.to_owned(), is_prefix };
         self.group.operand(at, (self.terms > before).then_some(Query::Words(words)))
     }
 
@@ -136,7 +136,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// Takes what is between this quotation mark and the next. There is no escape: `\` ends many a path.
+    /// Takes the text between this quotation mark and the next. There is no escape, since many paths end in `\`.
     fn quoted(&mut self) -> Result<&'t str, QueryError> {
         let inside = &self.rest()[1..];
         let len = inside.find('"').ok_or(error(self.at, QueryErrorKind::OpenQuote))?;
@@ -144,7 +144,7 @@ impl<'t> Parser<'t> {
         Ok(&inside[..len])
     }
 
-    /// Whether the `-` here excludes what follows. `--verbose` is an option that somebody looks for.
+    /// Whether the `-` here excludes the next operand. `--verbose` is an option to search for.
     fn excludes(&self) -> bool {
         self.rest()[1..].chars().next().is_some_and(|c| !c.is_whitespace() && !matches!(c, '-' | ')'))
     }
@@ -154,14 +154,14 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// What is between two parentheses, or all of it.
+/// The query between two parentheses, or the whole query.
 #[derive(Default)]
 struct Group {
     /// Where it begins.
     at: usize,
-    /// The alternatives that are complete, and where each begins.
+    /// The complete alternatives, and where each begins.
     any: Vec<(usize, Query)>,
-    /// The alternative that is not, and where it begins.
+    /// The alternative being parsed, and where it begins.
     all: Vec<Query>,
     all_at: usize,
     /// Whether the next operand is to be excluded.
@@ -173,7 +173,7 @@ impl Group {
         self.is_negated = !self.is_negated;
     }
 
-    /// Adds what must occur, or must not; nothing if it has no words.
+    /// Adds an operand, negated if a `-` or `NOT` came before it; `None`, an operand without words, adds nothing.
     fn operand(&mut self, at: usize, query: Option<Query>) -> Result<(), QueryError> {
         let is_negated = std::mem::take(&mut self.is_negated);
         let Some(mut query) = query else { return Ok(()) };
@@ -205,8 +205,8 @@ impl Group {
         }
     }
 
-    /// The query, if there is any, and where it begins. It may be one that only excludes: what is beside the group
-    /// decides whether that is fine.
+    /// The query of the group, if it has one, and where it begins. The query may only exclude: the items beside the group
+    /// decide whether that is allowed.
     fn close(mut self) -> Result<Option<(usize, Query)>, QueryError> {
         self.alternative();
         if self.any.len() < 2 {

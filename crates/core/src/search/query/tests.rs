@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
-use super::{Match, Query, QueryErrorKind, Words, parse};
-use crate::search::Tokens;
+use super::{Match, Query, QueryErrorKind, QueryWords, parse};
+use crate::search::TokenCursor;
 
 /// A query as its structure, so that a test shows what binds how.
 fn shape(query: &Query) -> String {
@@ -230,7 +230,7 @@ fn any_query() -> impl Strategy<Value = String> {
 
 /// Whether an index that holds the tokens of `text` would find it.
 fn finds(wanted: &Match, text: &str) -> bool {
-    let mut tokens = Tokens::new(text);
+    let mut tokens = TokenCursor::new(text);
     let mut at = Vec::<Vec<String>>::new();
     while tokens.advance() {
         let token = tokens.token();
@@ -260,9 +260,9 @@ proptest! {
         before in ".{0,10}", source in "[a-zA-Z0-9_éÉßΣ日\u{301} ./:-]{0,12}[a-zA-Z0-9é日]", after in ".{0,10}",
     ) {
         let text = format!("{before}\n{source}\n{after}");
-        let words = Words { source: source.clone(), is_prefix: false };
+        let words = QueryWords { source: source.clone(), is_prefix: false };
         prop_assert!(words.matches().iter().any(|wanted| finds(wanted, &text)), "{:?}", words.matches());
-        let begin = Words { source, is_prefix: true };
+        let begin = QueryWords { source, is_prefix: true };
         let text = format!("{before}\n{}c\n{after}", begin.source);
         // Capitals may make other pieces of a word that goes on.
         let goes_on = begin.source.ends_with(|c: char| c.is_ascii_lowercase())
@@ -287,7 +287,7 @@ proptest! {
 fn any_words_can_be_written() {
     for source in ["a", "OR", "-a", "--a", "tool:x", "a b", "a(b", "a*", "a.", "http://x"] {
         for is_prefix in [false, true] {
-            let query = Query::Words(Words { source: source.to_owned(), is_prefix });
+            let query = Query::Words(QueryWords { source: source.to_owned(), is_prefix });
             assert_eq!(parse(&query.to_string()), Ok(query));
         }
     }

@@ -1,9 +1,9 @@
-//! What a character is to the tokenizer.
+//! Character classes of the tokenizer.
 //!
-//! `char` tells letters and numbers. The two tables are our own and no copy of a property of Unicode: held against
-//! `unicode-properties` and `unicode-script` 671 characters came out differently, U+0301 for one, which Script_Extensions
-//! also gives to scripts without spaces. The tables are stored data by now: another class makes other tokens, and the
-//! indexes of all users would have to be built anew.
+//! `char` tells letters and numbers. The two tables are our own, not a copy of a Unicode property: compared with
+//! `unicode-properties` and `unicode-script`, 671 characters differ, for example U+0301, which Script_Extensions also
+//! assigns to scripts without spaces. The tables must not change: another class makes other tokens, and every user's index
+//! would have to be rebuilt.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ pub(super) type Class = u8;
 
 /// Neither in a word nor a word.
 pub(super) const SEPARATOR: Class = 0;
-/// A letter that is not upper-case, also of scripts that know no case.
+/// A letter that is not upper-case, also of scripts without case.
 pub(super) const LOWER: Class = 1;
 /// An upper-case letter.
 pub(super) const UPPER: Class = 1 << 1;
@@ -20,7 +20,7 @@ pub(super) const UPPER: Class = 1 << 1;
 pub(super) const DIGIT: Class = 1 << 2;
 /// `_`, which joins pieces of a word and is no part of its token.
 pub(super) const UNDERSCORE: Class = 1 << 3;
-/// Goes on with what is before it, and begins nothing: a combining mark, a joiner.
+/// A combining mark or a joiner: continues the character before it and never begins a word.
 pub(super) const MARK: Class = 1 << 4;
 /// A token of its own: a character of a script that is written without spaces.
 pub(super) const ALONE: Class = 1 << 5;
@@ -29,7 +29,7 @@ pub(super) const WIDE: Class = 1 << 6;
 /// The escape character, which may begin a sequence for terminals.
 pub(super) const ESCAPE: Class = 1 << 7;
 
-/// What can stand in a word.
+/// Classes of the characters in a word.
 pub(super) const WORD: Class = LOWER | UPPER | DIGIT | UNDERSCORE;
 
 /// The class of every byte.
@@ -53,7 +53,7 @@ pub(super) const OF_BYTE: [Class; 256] = {
 
 /// The class of a character.
 pub(super) fn of_char(c: char) -> Class {
-    // Alphabets are here; what is beyond is either rare or `ALONE`.
+    // Alphabets are in this range; characters beyond it are either rare or `ALONE`.
     static SMALL: LazyLock<Vec<Class>> = LazyLock::new(|| {
         ('\0'..'\u{800}').map(|c| if c.is_ascii() { OF_BYTE[c as usize] } else { look_up(c) }).collect()
     });
@@ -76,7 +76,7 @@ fn look_up(c: char) -> Class {
     }
 }
 
-/// Whether a mark cannot be seen, and a word is the same word without it.
+/// Whether a mark is invisible, so that a word is the same word without it.
 pub(super) fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200c}' | '\u{200d}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
         | '\u{e0100}'..='\u{e01ef}')
@@ -88,7 +88,8 @@ fn is_within(c: char, ranges: &[(u32, u32)]) -> bool {
     after.checked_sub(1).is_some_and(|at| c <= ranges[at].1)
 }
 
-/// Scripts that put no spaces between words. Hangul does, but its words take endings that nobody searches for.
+/// Scripts without spaces between words. Hangul is here although it has spaces, because its words take endings that people
+/// leave out when they search.
 const WITHOUT_SPACES: &[(u32, u32)] = &[
     (0x0e00, 0x0eff),   // Thai, Lao
     (0x1000, 0x109f),   // Myanmar
@@ -117,8 +118,8 @@ const WITHOUT_SPACES: &[(u32, u32)] = &[
     (0x20000, 0x3fffd), // Han
 ];
 
-/// Marks that `char` counts neither as letters nor as numbers, and invisible joiners. What of these ranges it does count
-/// has been asked for before.
+/// Marks that `char` counts neither as letters nor as numbers, and invisible joiners. Characters of these ranges that are
+/// letters or numbers have been recognised before this table is consulted.
 const MARKS: &[(u32, u32)] = &[
     (0x00ad, 0x00ad),
     (0x0300, 0x036f),

@@ -2,10 +2,12 @@
 
 use super::class::{Class, DIGIT, LOWER, SEPARATOR, UNDERSCORE, UPPER};
 
-/// A word with more places where a letter stands next to a digit is a hash or an id, and its pieces are noise.
+/// Limit on the places in a word where a letter is next to a digit. A word with more is a hash or an id, and its pieces are
+/// noise.
 const MAX_SWITCHES: usize = 4;
 
-/// Finds the pieces of a word by the classes of its characters, marks left out. Gives up and says so if they are noise.
+/// Finds the pieces of a word by the classes of its characters, without marks. Returns whether they are noise:
+/// those of a hash or an id.
 pub(super) fn split(
     word: &str,
     classes: impl Iterator<Item = (usize, Class)>,
@@ -16,7 +18,7 @@ pub(super) fn split(
     let mut before = UNDERSCORE;
     // Where the piece, the lower-case letters in it and its last upper-case letter begin.
     let (mut piece, mut lower, mut upper) = (0, 0, 0);
-    // Where in `HTTPServer` `Server` begins. That it does is known only at its end: `URLs` is one piece.
+    // Where `Server` begins in `HTTPServer`. Only its end tells whether it is a piece: `URLs` is one piece.
     let mut title = None;
     let mut switches = 0;
     for (at, class) in classes.chain([(word.len(), SEPARATOR)]) {

@@ -1,8 +1,8 @@
-use super::Tokens;
+use super::TokenCursor;
 
 /// The tokens of a text as `text@position`, after checking what holds for any text.
 fn tokens(text: &str) -> Vec<String> {
-    let mut tokens = Tokens::new(text);
+    let mut tokens = TokenCursor::new(text);
     let mut seen: Vec<(String, usize, usize, usize)> = Vec::new();
     while tokens.advance() {
         let token = tokens.token();
@@ -33,7 +33,7 @@ fn check(text: &str, expected: &str) {
 
 /// The source text of each token.
 fn sources(text: &str) -> Vec<&str> {
-    let mut tokens = Tokens::new(text);
+    let mut tokens = TokenCursor::new(text);
     let mut sources = Vec::new();
     while tokens.advance() {
         sources.push(&text[tokens.token().from..tokens.token().to]);
@@ -109,7 +109,7 @@ fn hashes_and_ids_have_no_pieces() {
 
 #[test]
 fn long_words_are_cut_and_have_no_pieces() {
-    let limit = Tokens::MAX_BYTES;
+    let limit = TokenCursor::MAX_BYTES;
     check(&"a".repeat(limit), &format!("{}@0", "a".repeat(limit)));
     check(&format!("{} b", "A".repeat(limit + 1)), &format!("{}@0 b@1", "a".repeat(limit)));
     check(&"aB".repeat(limit), &format!("{}@0", "ab".repeat(limit / 2)));
@@ -189,7 +189,7 @@ fn offsets_say_where_it_stands() {
 #[test]
 fn a_token_without_capitals_is_not_copied() {
     let text = "plain words";
-    let mut tokens = Tokens::new(text);
+    let mut tokens = TokenCursor::new(text);
     assert!(tokens.advance());
     assert_eq!(tokens.token().text.as_ptr(), text.as_ptr());
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use annals_core::id::Millis;
 use annals_core::json::Node;
 use annals_core::lens::Session;
-use annals_core::search::query::{Field, Filter, Match, Query, Words};
+use annals_core::search::query::{Field, Filter, Match, Query, QueryWords};
 use annals_core::search::snippet::{self, Snippet};
 use annals_core::search::text::searchable;
 use annals_core::{Document, Key};
@@ -301,7 +301,7 @@ fn translate(query: &Query) -> Result<Box<dyn IndexQuery>, SearchError> {
     })
 }
 
-fn any_of(words: &Words) -> Box<dyn IndexQuery> {
+fn any_of(words: &QueryWords) -> Box<dyn IndexQuery> {
     let mut ways: Vec<Box<dyn IndexQuery>> = words.matches().iter().map(one_way).collect();
     match ways.len() {
         1 => ways.remove(0),

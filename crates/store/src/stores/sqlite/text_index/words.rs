@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use annals_core::search::token::Tokens;
+use annals_core::search::token::TokenCursor;
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
 /// So many bytes of text are given to tantivy before it is waited for.
@@ -58,7 +58,7 @@ impl Words {
 
 /// The words of one text.
 pub(super) struct WordStream<'a> {
-    tokens: Tokens<'a>,
+    tokens: TokenCursor<'a>,
     token: &'a mut Token,
 }
 
@@ -68,7 +68,7 @@ impl Tokenizer for Words {
     fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
         self.backlog.remove(text.len());
         self.token.reset();
-        WordStream { tokens: Tokens::new(text), token: &mut self.token }
+        WordStream { tokens: TokenCursor::new(text), token: &mut self.token }
     }
 }
 

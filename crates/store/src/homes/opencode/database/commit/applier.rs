@@ -383,7 +383,7 @@ impl<'a> Applier<'a> {
     }
 
     fn put_share(&self, session: &SessionId, document: &Document) -> rusqlite::Result<usize> {
-        let share = document.lens::<annals_core::lens::Share<'_>>();
+        let share = document.lens::<annals_core::lens::ShareRecord<'_>>();
         let text =
             |text: Option<annals_core::json::Text<'_>>| text.map(|text| text.to_string()).unwrap_or_default();
         self.connection
