@@ -1,4 +1,4 @@
-//! annals beside the real OpenCode: the same home, the same questions, in one run.
+//! Comparison of annals with the real OpenCode: the same home, the same questions, in one run.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,11 +19,11 @@ pub struct Comparison {
     pub annals: PathBuf,
     /// Rounds.
     pub rounds: usize,
-    /// Whether the file cache is emptied before each command, which takes root.
+    /// Whether the file cache is emptied before each command, which needs root.
     pub cold: bool,
 }
 
-/// A question and how each program is asked it.
+/// A question, and the command of each program that answers it.
 struct Question {
     name: &'static str,
     theirs: Asked,
@@ -41,7 +41,7 @@ pub fn compare(comparison: &Comparison) -> io::Result<String> {
     let files = Subject { comparison, version: "1.1.65", data: home.clone(), home: home.clone() };
     let (_lab, questions) = files.questions(&project, &session)?;
     ask(&mut report, comparison, &questions)?;
-    // The database is made by the copy that is measured, so it comes first.
+    // The measured copy makes the database, so it comes first.
     let scratch = tempfile::tempdir_in(home.parent().unwrap_or(&home))?;
     let database = scratch.path().join("ours/opencode.db");
     let (_lab, questions) = migration(comparison, &home, scratch.path(), &database)?;
@@ -61,7 +61,7 @@ struct Subject<'c> {
     version: &'c str,
     /// OpenCode's data directory.
     data: PathBuf,
-    /// What annals is given.
+    /// The home that annals is given.
     home: PathBuf,
 }
 
@@ -85,7 +85,7 @@ impl Subject<'_> {
             let arguments_and_home = format!("--home {} {arguments}", self.home.display());
             annals(self.comparison, &format!("annals {arguments}"), &arguments_and_home)
         };
-        // What people ask without `--home`: the store answers, after it has looked whether anything is new.
+        // Without `--home`, as people ask: the store answers, after checking whether anything is new.
         let place = lab.root().join("store");
         std::fs::create_dir_all(&place)?;
         std::os::unix::fs::symlink(&self.data, place.join("opencode"))?;
@@ -122,7 +122,7 @@ impl Subject<'_> {
     }
 }
 
-/// OpenCode 1.2.27 takes a directory over into its database when it first starts.
+/// OpenCode 1.2.27 migrates a directory into its database when it first starts.
 fn migration(
     comparison: &Comparison,
     home: &Path,
@@ -164,7 +164,7 @@ fn migration(
     Ok((lab, vec![Question { name: "take over", theirs, ours: vec![ours, synced] }]))
 }
 
-/// A command that is answered from a store in `place`: one that it makes, or one that was there.
+/// A command that a store in `place` answers: a new one, or an existing one.
 fn stored(
     comparison: &Comparison,
     name: &str,

@@ -79,7 +79,7 @@ impl AddAssign for Totals {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenerateError {
-    /// A home that has something in it already would be neither the old one nor the new one afterwards.
+    /// A home that is not empty would be neither the old one nor the new one afterwards.
     #[error("{} exists already; give a directory without a home", .path.display())]
     Exists { path: PathBuf },
     #[error("{} could not be written: {source}", .path.display())]

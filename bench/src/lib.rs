@@ -2,7 +2,7 @@
 //!
 //! [`generate`] makes a home: a tree of JSON files as OpenCode 1.1.65 would have left it after a few
 //! months of work, the same bytes for the same seed. Nothing here is part of annals itself, so that
-//! nobody who uses the library compiles it.
+//! users of the library do not compile it.
 
 #[cfg(target_os = "linux")]
 pub mod compare;

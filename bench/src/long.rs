@@ -1,4 +1,4 @@
-//! A session of very many parts and a very long part: pages of it are to be at hand at once, in little memory.
+//! A session of very many parts and a very long part: pages of it must be read quickly and in little memory.
 
 use annals::store::Store;
 use std::fmt::Write as _;
@@ -13,11 +13,11 @@ use annals::stores::sqlite::SqliteStore;
 use crate::generate;
 use crate::store::{megabytes, milliseconds, peak_memory};
 
-/// So many parts are in each message.
+/// Number of parts in each message.
 const PARTS: usize = 50;
-/// So many messages are committed together.
+/// Number of messages in one commit.
 const MESSAGES: usize = 200;
-/// So many messages are on a page.
+/// Number of messages on a page.
 const PAGE: usize = 20;
 
 /// Makes a store with such a session in a directory.
@@ -81,7 +81,7 @@ pub fn measure(directory: &Path) -> Result<String, Box<dyn std::error::Error>> {
     Ok(report)
 }
 
-/// What a command might print, so many bytes of it.
+/// `n_bytes` of text that a command might print.
 fn printed(n_bytes: usize) -> String {
     let vocabulary = generate::vocabulary();
     let mut text = String::with_capacity(n_bytes + 64);

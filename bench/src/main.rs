@@ -117,7 +117,7 @@ struct CommitsArgs {
     scratch: PathBuf,
 }
 
-/// Measure searches of a store that is there, in one process
+/// Measure searches of an existing store, in one process
 #[derive(Debug, clap::Args)]
 struct SearchesArgs {
     /// The store
@@ -131,7 +131,7 @@ struct SearchesArgs {
 /// Measure pages of a session of very many parts, one of them very long
 #[derive(Debug, clap::Args)]
 struct LongArgs {
-    /// Where the store is; one is made there if there is none, in a process of its own for the sake of memory
+    /// Where the store is; a missing one is made there, in a process of its own to keep memory apart
     #[arg(long, default_value = "target/bench/long", value_name = "DIR")]
     directory: PathBuf,
     /// How many parts

@@ -1,6 +1,6 @@
-//! Measuring commands: how one is run, how several take turns, and the cells of a table that come of it.
+//! Measures commands: runs one, runs several in turns, and makes the cells of a table from the results.
 //!
-//! Times on a shared machine mean little by themselves. So the programs take turns, and what counts is the ratio of
+//! Times on a shared machine mean little by themselves. So the programs take turns, and the result is the ratio of
 //! their medians, with the smallest and the largest ratio of a round beside it.
 
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ pub(crate) struct Asked {
     pub(crate) name: String,
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<String>,
-    /// Everything it finds in its environment; that of this process if nothing is said.
+    /// The whole environment of the command; `None` for that of this process.
     pub(crate) environment: Option<BTreeMap<String, OsString>>,
     pub(crate) directory: PathBuf,
     pub(crate) prepare: Box<dyn Fn() -> io::Result<()>>,
 }
 
-/// What one run of a program took.
+/// Time and memory of one run of a program.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     time: Duration,
@@ -34,7 +34,7 @@ struct Run {
     memory: u64,
 }
 
-/// What the runs of a program took, one a round, and what the last of them said.
+/// Time and memory of a program's runs, one for each round, and the output of the last.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     runs: Vec<Run>,
@@ -72,7 +72,7 @@ fn run(asked: &Asked, output: &Path, usage: &Path, cold: bool) -> io::Result<Run
         Command::new("sync").status()?;
         std::fs::write("/proc/sys/vm/drop_caches", "3")?;
     }
-    // To a file: OpenCode cuts what it writes to a pipe.
+    // To a file: OpenCode truncates its output to a pipe.
     let output = std::fs::File::create(output)?;
     let started = Instant::now();
     let status = command.stdin(Stdio::null()).stdout(output).stderr(Stdio::null()).status()?;
@@ -109,7 +109,7 @@ impl Measured {
         )
     }
 
-    /// The cells of how many times as much time, and as much CPU, another took.
+    /// The cells with the factors by which another program took more time and more CPU.
     pub(crate) fn times_faster_than(&self, other: &Measured) -> String {
         let times = ratio(&other.seconds(|run| run.time), &self.seconds(|run| run.time));
         let (theirs, ours) = (other.seconds(|run| run.cpu), self.seconds(|run| run.cpu));
@@ -117,7 +117,7 @@ impl Measured {
         format!("{times} | {}", if is_measurable { ratio(&theirs, &ours) } else { "–".to_owned() })
     }
 
-    /// The cells of another version's time, this one's, how much more time and CPU this one took, and peak memory of both.
+    /// The cells with another version's time, this one's, the ratios of time and CPU, and the peak memory of both.
     pub(crate) fn beside(&self, earlier: &Measured) -> String {
         let times = [earlier, self].map(|measured| median(&mut measured.seconds(|run| run.time)));
         let cpu = [earlier, self].map(|measured| median(&mut measured.seconds(|run| run.cpu)));
@@ -150,7 +150,7 @@ fn ratio(theirs: &[f64], ours: &[f64]) -> String {
     format!("**{medians:.1}×** ({:.1}–{:.1})", rounds[0], rounds[rounds.len() - 1])
 }
 
-/// The middle value; sorts.
+/// The median; sorts the values.
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

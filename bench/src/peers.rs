@@ -1,8 +1,8 @@
-//! annals beside its peers, other programs that read what OpenCode wrote: the same home, in one run.
+//! Comparison of annals with its peers, other programs that read OpenCode's sessions: the same home, in one run.
 //!
-//! None of them does quite what another does, so the table says what each saw. ccusage and tokscale add up the tokens of
-//! answers and open no parts. fast-resume indexes the titles and the texts of sessions, agentsview texts and thinking (and
-//! keeps, not indexed, the input of tools). Neither keeps what tools put out, which is most of a home.
+//! No two of them do quite the same, so the table says what each saw. ccusage and tokscale add up the tokens of answers
+//! and open no parts. fast-resume indexes the titles and the texts of sessions, agentsview texts and thinking (and keeps,
+//! not indexed, the input of tools). Neither keeps the output of tools, which is most of a home.
 //! `scripts/install-peers` installs them.
 
 mod place;
@@ -64,8 +64,8 @@ pub fn gather(gathering: &Gathering) -> io::Result<String> {
     );
     for Question { name, asked } in questions(&place, &word) {
         let commands: Vec<&Asked> = asked.iter().map(|(asked, _)| asked).collect();
-        // Once without counting: what is kept is then there, and the log of the database is not, since fast-resume
-        // writes it back and removes it.
+        // Once without counting: afterwards each program has its kept data, and the log of the database is gone, since
+        // fast-resume writes it back and removes it.
         in_turn(&commands, 1, false)?;
         let measured = in_turn(&commands, gathering.rounds, false)?;
         for (index, ((asked, seen), one)) in asked.iter().zip(&measured).enumerate() {

@@ -24,11 +24,11 @@ use crate::generate;
 pub struct Measurement {
     /// A home of the flat layout.
     pub home: PathBuf,
-    /// How many queries are asked.
+    /// Number of queries.
     pub queries: usize,
-    /// How many parts are committed one by one.
+    /// Number of parts that are committed one by one.
     pub commits: usize,
-    /// Where the store is made and left; none for a place that goes away.
+    /// Where the store is made and left; `None` for a temporary place.
     pub keep: Option<PathBuf>,
 }
 
@@ -90,7 +90,7 @@ pub fn measure_commits(directory: &Path, n_commits: usize) -> Result<String, Box
     Ok(report)
 }
 
-/// Measures only searches, of a store that is there.
+/// Measures only searches, in an existing store.
 pub fn measure_searches(store: &Path, n_queries: usize) -> Result<String, Box<dyn std::error::Error>> {
     let mut report = String::from("| what | figure |\n|---|---|\n");
     search(&mut report, &SqliteStore::open(store)?, n_queries)?;
@@ -98,7 +98,7 @@ pub fn measure_searches(store: &Path, n_queries: usize) -> Result<String, Box<dy
     Ok(report)
 }
 
-/// The same texts in an index of SQLite's own, without the texts themselves, and the words of one query of each kind.
+/// Measures the same texts in an FTS5 index without the texts themselves, with the words of one query of each kind.
 fn fts5(report: &mut String, store: &SqliteStore, scratch: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let path = scratch.join("fts5.db");
     #[expect(clippy::disallowed_methods, reason = "SQLite as it is without annals, to compare with")]
@@ -117,7 +117,7 @@ fn fts5(report: &mut String, store: &SqliteStore, scratch: &Path) -> Result<(), 
                     text.push('\n');
                 });
                 n_texts += 1;
-                // Only what SQLite does is counted: reading documents is the same for both.
+                // Only SQLite's time counts: reading documents takes the same time for both.
                 let began = Instant::now();
                 let added = connection
                     .prepare_cached("INSERT INTO text (rowid, body) VALUES (?1, ?2)")
@@ -155,7 +155,7 @@ fn fts5(report: &mut String, store: &SqliteStore, scratch: &Path) -> Result<(), 
     Ok(())
 }
 
-/// Asks queries of all kinds and tells how long they took.
+/// Runs queries of all kinds and reports their times.
 fn search(
     report: &mut String,
     store: &SqliteStore,
@@ -217,8 +217,8 @@ fn search(
     Ok(())
 }
 
-/// Commits parts one by one, beside a loop that does no more than insert rows with the same settings. They take turns: a disk
-/// that others use is not as fast at one moment as at another.
+/// Commits parts one by one, compared with a loop that only inserts rows with the same settings. They take turns, because the
+/// speed of a shared disk changes from moment to moment.
 fn commits(report: &mut String, scratch: &Path, n_commits: usize) -> Result<(), Box<dyn std::error::Error>> {
     const TURN: usize = 100;
     let text = "The cart crashes when it is empty, because the total of no items is asked for. ".repeat(8);
@@ -311,7 +311,7 @@ fn cpu_time() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// The most memory this process has had.
+/// Peak memory of this process.
 pub(crate) fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! Two versions of annals: the same homes, the same questions, in turns.
+//! Comparison of two versions of annals: the same homes, the same questions, in turns.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ pub struct Versions {
     pub rounds: usize,
 }
 
-/// A question: its name, the command, and whether the store is there already.
+/// The questions: name, command, and whether the store exists already.
 const QUESTIONS: &[(&str, &str, bool)] = &[
     ("list, a home never seen", "list --json", false),
     ("list, nothing new", "list --json", true),
@@ -74,7 +74,7 @@ pub fn compare(versions: &Versions) -> io::Result<String> {
     Ok(report)
 }
 
-/// Makes the data directory of a user who has the homes that `name` tells.
+/// Makes the data directory of a user who has the homes that `name` lists.
 fn furnish(name: &str, place: &Path, home: &Path, database: &Path) -> io::Result<()> {
     let data = place.join("opencode");
     if data.exists() {

@@ -15,7 +15,7 @@ pub(crate) struct Model {
     price: Price,
 }
 
-/// Whose API it is decides what a call is named and which metadata stay with a part.
+/// The vendor of an API, which decides the names of calls and the metadata of parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vendor {
     Anthropic,
@@ -93,7 +93,7 @@ impl Model {
         format!("{prefix}{}", rng.string(BASE62, len))
     }
 
-    /// What the provider wants back with a piece of reasoning: signed or encrypted, and so incompressible.
+    /// The data that the provider wants back with a piece of reasoning: signed or encrypted, and so incompressible.
     pub(crate) fn reasoning_metadata(&self, rng: &mut Rng) -> Option<Value> {
         match self.vendor {
             Vendor::Anthropic => {

@@ -1,13 +1,12 @@
-//! Source code that no compiler would take and every compressor and search index would: indented blocks,
-//! calls, strings and comments.
+//! Source code that no compiler would accept, but realistic for a compressor and a search index: indented
+//! blocks, calls, strings and comments.
 
 use super::language::{Idioms, Language};
 use super::rng::Rng;
 use super::text::odd_token;
 use super::words::{Form, Words};
 
-/// The names one file uses. Code says the same few names over and over, which is why it compresses better
-/// than prose.
+/// The names one file uses. Code repeats the same few names, which is why it compresses better than prose.
 #[derive(Debug)]
 pub(crate) struct Scope<'w> {
     words: &'w Words,

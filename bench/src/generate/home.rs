@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::record::{FileDiff, Part, PartBody, Project, Session, Todo};
 use super::{GenerateError, Totals, json};
 
-/// One writer into a `storage` directory. UnionHome may write into the same one, each to files of its own;
-/// their totals add up.
+/// One writer into a `storage` directory. Several may write into the same one, each to files of its own; their
+/// totals add up.
 #[derive(Debug)]
 pub(crate) struct Home {
     storage: PathBuf,
@@ -22,7 +22,7 @@ impl Home {
         Self { storage: storage.to_owned(), totals: Totals::default() }
     }
 
-    /// The count of migrations OpenCode has nothing left to do for.
+    /// Writes the marker that tells OpenCode that all migrations are done.
     pub(crate) fn migration(&mut self) -> Result<(), GenerateError> {
         self.put(self.storage.join("migration"), b"2")
     }
@@ -69,7 +69,7 @@ impl Home {
     fn json(&mut self, key: &[&str], value: &impl Serialize) -> Result<(), GenerateError> {
         let mut path = self.storage.clone();
         path.extend(key);
-        // Not `set_extension`: a key is a name, whatever dots it has.
+        // Not `set_extension`: a key may contain dots.
         path.as_mut_os_string().push(".json");
         self.put(path, &json::to_vec(value))
     }
@@ -84,7 +84,7 @@ impl Home {
 
 fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match fs::write(path, bytes) {
-        // The first file of its directory: cheaper to find out than to ask every time.
+        // The first file of its directory: cheaper to fail once than to check every time.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             fs::create_dir_all(path.parent().expect("a file of the home is below its root"))?;
             fs::write(path, bytes)

@@ -1,4 +1,4 @@
-//! The tools that look without touching: read, grep, glob, list, webfetch.
+//! The read-only tools: read, grep, glob, list, webfetch.
 
 use std::ops::Range;
 

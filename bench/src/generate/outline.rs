@@ -1,4 +1,4 @@
-//! Which sessions there are: how long, in which project, when, and whose children.
+//! The outline of all sessions: how long, in which project, when, and whose children.
 
 use super::Plan;
 use super::project::SHARES;
@@ -12,7 +12,7 @@ pub(crate) const FIRST_DAY: u64 = 1_760_486_400_000;
 /// Sessions start early enough for the longest to end within the 120 days.
 const START_DAYS: u64 = 118;
 
-/// Messages a session, all and child sessions only; children have one prompt and are short.
+/// Messages per session, for all sessions and for child sessions; children have one prompt and are short.
 const MEAN_MESSAGES: f64 = 18.8;
 const MEAN_CHILD_MESSAGES: f64 = 11.0;
 

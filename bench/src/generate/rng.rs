@@ -1,10 +1,10 @@
-//! The source of all chance: a seeded generator and the few distributions the home is drawn from.
+//! The source of randomness: a seeded generator and the few distributions the home is drawn from.
 //!
 //! The algorithm is written out here, and uses only arithmetic that IEEE 754 defines exactly (no `exp`,
 //! `ln` or `powf` of the platform's mathematics library), so that a seed means the same bytes on every
-//! machine and after every update of a dependency. `rand_distr` cannot say that: it computes with the platform's library as
-//! soon as any crate of the build turns on `num-traits/std`, and one of tantivy's does. The home of a seed is also the one
-//! that docs/performance.md has measured, down to the ids it names.
+//! machine and after every update of a dependency. `rand_distr` does not guarantee that: it computes with the platform's
+//! library as soon as any crate of the build turns on `num-traits/std`, and one of tantivy's does. docs/performance.md has
+//! measured the home of a seed, and names ids in it.
 
 /// SplitMix64: one word of state, good enough for text, and any number is a good seed.
 #[derive(Debug, Clone)]
@@ -12,7 +12,7 @@ pub(crate) struct Rng {
     state: u64,
 }
 
-/// What a stream of random numbers is for. Streams are independent of each other, so the draws of one
+/// The purpose of a stream of random numbers. Streams are independent of each other, so the draws of one
 /// session never depend on how many another one made, nor on the order of threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stream {

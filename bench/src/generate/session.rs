@@ -38,8 +38,7 @@ pub(crate) fn write_family(
     Ok(())
 }
 
-/// A session while it goes on. The fields are read and moved on by the turns and steps in the sibling
-/// modules.
+/// A session in progress. The turns and steps in the sibling modules read and advance its fields.
 #[derive(Debug)]
 pub(crate) struct Conversation<'w, 'h> {
     pub(crate) world: &'w World,
@@ -65,7 +64,7 @@ pub(crate) struct Conversation<'w, 'h> {
     pub(crate) children: Vec<Outline>,
 }
 
-/// What a parent's task call asks of its child.
+/// The task that a parent's task call gives to its child.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) parent: String,
@@ -154,7 +153,7 @@ impl<'w, 'h> Conversation<'w, 'h> {
         }
     }
 
-    /// The records of the session as a whole, which know how it went.
+    /// Writes the records of the session as a whole, which depend on how it went.
     fn finish(&mut self, created: u64, task: Option<&Task>) -> Result<(), GenerateError> {
         if !self.todos.is_empty() {
             self.home.todos(&self.id, &self.todos)?;

@@ -1,4 +1,4 @@
-//! What the shell answers: commands as agents run them, and logs, listings and test runs as their output.
+//! Shell commands as agents run them, with logs, listings and test runs as their output.
 
 use jiff::Timestamp;
 
@@ -7,7 +7,7 @@ use super::text::Author;
 use super::words::Form;
 use super::workspace::Workspace;
 
-/// One command and what came of it.
+/// One command and its result.
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) line: String,

@@ -13,8 +13,7 @@ use super::turn::Ending;
 /// Why a step is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The model wants tools run, so many of them tasks for child sessions, and is called again with the
-    /// results.
+    /// The model wants tools run, some of them tasks for child sessions, and is called again with the results.
     Calls {
         n_tasks: usize,
     },
@@ -33,7 +32,7 @@ impl End {
     }
 }
 
-/// What a step adds up to.
+/// The sums of a step.
 #[derive(Debug, Default)]
 struct Tally {
     written: usize,

@@ -1,11 +1,11 @@
-//! What people and models write: prompts, answers in Markdown, thoughts, titles.
+//! Text by people and models: prompts, answers in Markdown, thoughts, titles.
 
 use super::code::{self, Scope};
 use super::language::Language;
 use super::rng::Rng;
 use super::words::{Form, Words, capital};
 
-/// How many words a session keeps coming back to.
+/// Number of words that a session keeps coming back to.
 const THEME_WORDS: usize = 48;
 
 /// How often the next word is one of them.
@@ -156,7 +156,7 @@ impl<'w> Author<'w> {
     }
 }
 
-/// Numbers, hashes and the like: what is in no vocabulary.
+/// Numbers, hashes and the like, which are in no vocabulary.
 pub(crate) fn odd_token(rng: &mut Rng) -> String {
     match rng.below(10) {
         0..5 => rng.below(100).to_string(),

@@ -1,5 +1,5 @@
-//! Tool calls: what the model asked for and what came back, in the shapes of OpenCode's own tools. Those that
-//! only look at things are in [`lookup`](super::lookup).
+//! Tool calls with their arguments and results, in the shapes of OpenCode's own tools. The read-only tools are in
+//! [`lookup`](super::lookup).
 
 use serde_json::{Value, json};
 

@@ -144,7 +144,7 @@ impl Conversation<'_, '_> {
         Ok(())
     }
 
-    /// A file mentioned in the prompt is read at once: the call and its result are texts nobody typed.
+    /// A file mentioned in the prompt is read at once: the call and its result are texts that the user did not type.
     fn attachment(&mut self, id: &str, file: &str, start: usize) -> Result<(), GenerateError> {
         let path = self.workspace.project.absolute(file);
         let call = format!("Called the Read tool with the following input: {}", json!({"filePath": path}));

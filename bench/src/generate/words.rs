@@ -11,10 +11,10 @@ use super::zipf::Zipf;
 
 pub(crate) const VOCABULARY: usize = 60_000;
 
-/// Below this rank everything is ASCII: other scripts are to be rare, not merely few.
+/// Below this rank everything is ASCII: words in other scripts should be rare in the text, not only few.
 const FIRST_FOREIGN_RANK: usize = 1500;
 
-/// What a word looks like.
+/// The form of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Plain,
@@ -114,7 +114,7 @@ impl Words {
         self.from(&self.path, rng)
     }
 
-    /// Any word of the form, the rare ones as likely as the others: what a file or a test calls its own.
+    /// Any word of the form, the rare ones as likely as the others: for names of files and tests.
     pub(crate) fn rare(&self, form: Form, rng: &mut Rng) -> &str {
         let bag = match form {
             Form::Snake => &self.snake,

@@ -33,7 +33,7 @@ struct Source<'w> {
     lines: Vec<String>,
 }
 
-/// What happened to one file. The counts are sums over its edits: exact unless an edit undid another.
+/// The changes to one file. The counts are sums over its edits: exact unless an edit undid another.
 #[derive(Debug, Clone)]
 struct Touched {
     before: String,
@@ -64,7 +64,7 @@ impl<'w> Workspace<'w> {
         n_messages: usize,
         rng: &mut Rng,
     ) -> Self {
-        // Some files are in everybody's way, the others are this session's own.
+        // Some files are shared by all sessions, the others are this session's own.
         let zipf = Zipf::new(project.files.len());
         let n_files = project.files.len();
         let mut at_hand = Vec::new();
@@ -180,7 +180,7 @@ impl<'w> Workspace<'w> {
         (file, after)
     }
 
-    /// What changed since the last call: the diffs of one turn.
+    /// The changes since the last call: the diffs of one turn.
     pub(crate) fn take_turn(&mut self) -> Vec<FileDiff> {
         diffs(std::mem::take(&mut self.turn))
     }

@@ -1,4 +1,4 @@
-//! Where the peers run: the home they all read, and homes of users in which each keeps its own.
+//! The places where the peers run: the home they all read, and a user's home directory for each of them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,12 +10,12 @@ use std::{env, fs, io};
 use super::{Gathering, Generation};
 use crate::measure::{Asked, words};
 
-/// What a program finds of its earlier runs.
+/// The data that a program finds from its earlier runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Memory {
     /// Nothing: it has never run.
     None,
-    /// All it kept.
+    /// Everything it kept.
     Kept,
 }
 
@@ -85,7 +85,7 @@ impl Place {
         }
     }
 
-    /// The environment of all programs: nobody asks a network or leaves a server behind.
+    /// The environment of all programs: none of them uses a network or leaves a server behind.
     fn environment(&self, user: &Path) -> BTreeMap<String, OsString> {
         let mut environment = BTreeMap::new();
         let mut set = |name: &str, value: OsString| environment.insert(name.to_owned(), value);

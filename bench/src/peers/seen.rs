@@ -1,8 +1,8 @@
-//! What a program says it saw, read from its output: none is measured that found nothing.
+//! What a program saw, read from its output: a program that found nothing is not measured.
 
 use serde_json::Value;
 
-/// Reads it in a few words; none if there is nothing, or nothing is said.
+/// Reads an output and returns what the program saw in a few words; `None` if it saw nothing or does not say.
 pub(super) type Seen = fn(&str) -> Option<String>;
 
 pub(super) fn annals_sync(said: &str) -> Option<String> {

@@ -1,7 +1,7 @@
-//! The conformance suite: what every home must do, whatever it is made of.
+//! The conformance suite: requirements for every home, whatever its format.
 //!
 //! [`read_half`] takes any home with sessions in it, [`write_half`] and [`store_half`] make new homes. Each half is a list of named
-//! checks; all of them are run, and one panic tells of every check that failed.
+//! checks; all of them are run, and one panic reports every check that failed.
 
 mod read;
 mod store;
@@ -15,10 +15,10 @@ use annals::home::{Read, Write};
 pub use read::Kept;
 pub use write::{Holds, fill};
 
-/// What a check found.
+/// The result of a check.
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
-/// Ends a check with a reason unless something is so.
+/// Ends a check with a reason unless a condition holds.
 macro_rules! ensure {
     ($condition:expr, $($why:tt)*) => {
         if !$condition {
@@ -28,8 +28,8 @@ macro_rules! ensure {
 }
 use ensure;
 
-/// Holds a home with sessions in it to what every home must do. The sessions should differ: in project, directory, time, parent,
-/// archived or not.
+/// Checks that a home with sessions meets the requirements for reading. The sessions should differ: in project, directory, time,
+/// parent, archived or not.
 ///
 /// # Panics
 /// If the home fails any of the checks.
@@ -38,8 +38,8 @@ pub fn read_half(home: &dyn Read, kept: &Kept) {
     report(&home.url().to_string(), read::CHECKS.iter().map(|(name, check)| (*name, run(check))));
 }
 
-/// Holds homes that can be written to what each of them must do. `make` makes a new home in an empty directory, or opens the one
-/// that it made there.
+/// Checks that homes meet the requirements for writing. `make` makes a new home in an empty directory, or opens the one that it
+/// made there.
 ///
 /// # Panics
 /// If the homes fail any of the checks.
@@ -51,7 +51,7 @@ pub fn write_half(name: &str, holds: Holds, make: &(dyn Fn(&Path) -> Box<dyn Wri
     report(name, write::CHECKS.iter().map(|(name, check)| (*name, run(check))));
 }
 
-/// Holds stores to what they do beside reading and writing: history, events, search.
+/// Checks the requirements for stores beyond reading and writing: history, events, search.
 ///
 /// # Panics
 /// If the store fails any of the checks.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// A fixture in a directory of its own, which goes away with it.
+/// A fixture in a directory of its own, which is removed with it.
 #[derive(Debug)]
 pub struct Fixture {
     dir: tempfile::TempDir,
@@ -35,7 +35,7 @@ impl Fixture {
         Fixture { dir }
     }
 
-    /// The data directory: what `--home` takes.
+    /// The data directory, to be given to `--home`.
     pub fn home(&self) -> &Path {
         self.dir.path()
     }
@@ -52,7 +52,7 @@ impl Fixture {
         serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// The ids of all sessions that have an export, with the exported text; empty where OpenCode refused.
+    /// The ids of all sessions that have an export, with the exported text; the text is empty if OpenCode refused.
     pub fn exports(&self) -> Vec<(String, Vec<u8>)> {
         let mut exports: Vec<_> = files_below(&self.expected("export"))
             .into_iter()

@@ -1,6 +1,6 @@
 //! A home of another shape: an agent that keeps each session as a file of JSON lines, ordered by line, with UUIDs for ids.
 //!
-//! No agent writes it: it is the example of how to add a home. A line is kept as it is (`Key::Record`); messages are made from it.
+//! No agent writes it: it is the example of how to add a home. A line is kept unchanged (`Key::Record`); messages are made from it.
 //!
 //! ```text
 //! {"type":"summary","title":"…","cwd":"/home/dev/shop"}
@@ -52,7 +52,7 @@ impl JsonlHome {
         ReadError::Io { path: self.url().to_string(), source }
     }
 
-    /// The sessions there are, and files whose names are no ids.
+    /// The sessions, and files whose names are not ids.
     fn list(&self) -> Result<Found<Vec<SessionId>>, ReadError> {
         let mut found: Found<Vec<SessionId>> = Found::default();
         for entry in fs::read_dir(&self.directory).map_err(|error| self.failed(error))? {
@@ -149,7 +149,7 @@ impl<'l> Line<'l> {
         Stored::new(key, document, self.place).at(position).by(Provenance::Other)
     }
 
-    /// The message that is made from the line; none if it says something else.
+    /// The message made from the line; `None` if the line is not a message.
     fn message(&self, results: &[Node<'_>]) -> Result<Option<MessageRecord>, Reason> {
         let is_user = match self.text(&["type"]) {
             Some(kind) if kind == "user" => true,
@@ -294,6 +294,6 @@ impl Source for JsonlHome {
     }
 }
 
-/// A small session, for tests: its ids sort otherwise than its lines stand.
+/// A small session for tests, whose ids sort in another order than its lines.
 pub const EXAMPLE: (&str, &str) =
     ("7c9e6679-7425-40de-944b-e07fc1f90ae7.jsonl", include_str!("jsonl_home/example.jsonl"));

@@ -1,10 +1,10 @@
-//! What tests share: fixtures, the conformance suite, the scripted model and the driver of the real OpenCode.
+//! Shared by tests: fixtures, the conformance suite, the scripted model and the driver of the real OpenCode.
 
 pub mod conformance;
 mod fixture;
 pub mod jsonl_home;
 pub mod model;
-// The executables it drives are those for Linux, and it finds their descendants in /proc.
+// The executables it drives are for Linux, and it finds their descendants in /proc.
 #[cfg(target_os = "linux")]
 pub mod opencode;
 pub mod sample;

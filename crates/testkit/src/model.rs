@@ -5,9 +5,9 @@
 //! generated: every reply is a [`Turn`] looked up in a [`Playbook`], and the same playbook and the same
 //! requests always give the same bytes back.
 //!
-//! A request's [`Kind`] is told by its prompts. For [`Kind::Chat`], the last user message that carries a tag,
-//! `[[scenario:NAME]]`, or matches one of [`Playbook::prompts`] decides on the scenario. The turn is the
-//! number of replies since that message: a tool call in turn 0 is followed by turn 1 when its result comes
+//! The prompts of a request decide its [`RequestKind`]. For [`RequestKind::Chat`], the last user message that
+//! carries a tag, `[[scenario:NAME]]`, or matches one of [`Playbook::prompts`] decides on the scenario. The turn
+//! is the number of replies since that message: a tool call in turn 0 is followed by turn 1 when its result comes
 //! back. Beyond the last turn, the last one without tool calls is repeated.
 //!
 //! ```
@@ -43,8 +43,11 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use desk::Desk;
-pub use playbook::{Answer, Entry, Failure, Playbook, RepeatText, ToolCall, Turn, Usage};
-pub use request::{Conversation, Kind, Message, Protocol, Request, Role, SessionSource, Tokens};
+pub use playbook::{Answer, Failure, Playbook, PlaybookEntry, RepeatText, ToolCall, Turn, TurnUsage};
+pub use request::{
+    ExchangeTokens, ModelRequest, Protocol, RequestConversation, RequestKind, RequestMessage, RequestRole,
+    SessionSource,
+};
 use select::Selector;
 
 /// A running server. Dropping it closes all connections and ends its threads.
@@ -56,7 +59,7 @@ pub struct ModelServer {
 
 /// Counters of a server.
 #[derive(Clone, Copy, Debug)]
-pub struct State {
+pub struct ServerState {
     /// Requests for a completion so far.
     pub requests: usize,
     /// Replies under way, hanging ones included.
@@ -70,7 +73,7 @@ pub struct State {
 /// Attribution of requests that do not name a session themselves.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Context {
+pub struct RequestContext {
     pub session: Option<String>,
     pub label: Option<String>,
 }
@@ -100,26 +103,26 @@ impl ModelServer {
         format!("http://127.0.0.1:{}", self.port())
     }
 
-    /// What clients are configured with as the base URL of the model's provider.
+    /// The base URL of the model's provider, for the configuration of clients.
     pub fn base_url(&self) -> String {
         format!("{}/v1", self.url())
     }
 
     /// All requests for a completion, in order of arrival.
-    pub fn requests(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<ModelRequest> {
         self.desk.ledger().requests.clone()
     }
 
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ServerState {
         self.desk.ledger().state()
     }
 
     /// Attributes later requests that name no session.
-    pub fn set_context(&self, context: Context) {
+    pub fn set_context(&self, context: RequestContext) {
         self.desk.ledger().context = context;
     }
 
-    /// Lets all replies go on that hang at present.
+    /// Lets all hanging replies continue.
     pub fn release(&self) {
         self.desk.release();
     }
@@ -135,13 +138,13 @@ impl ModelServer {
         }
     }
 
-    /// Waits until for the time of `quiet` nothing happened and only hanging replies were under way.
+    /// Waits until nothing has happened for the time `quiet` and only hanging replies are under way.
     ///
     /// # Panics
-    /// If that does not come about within `timeout`.
+    /// If that does not happen within `timeout`.
     #[track_caller]
     pub fn wait_idle(&self, quiet: Duration, timeout: Duration) {
-        let idle = |state: &State| state.active == state.hanging && state.idle >= quiet;
+        let idle = |state: &ServerState| state.active == state.hanging && state.idle >= quiet;
         if let Err(state) = self.desk.wait_until(timeout, idle) {
             panic!("waited {timeout:?} for {quiet:?} of quiet; {state:?}");
         }
@@ -151,8 +154,8 @@ impl ModelServer {
 impl Drop for ModelServer {
     fn drop(&mut self) {
         self.desk.stop();
-        // The acceptor only notices once something connects. Should that fail, it is left behind rather than
-        // waited for in vain.
+        // The acceptor only notices once a client connects. If connecting fails, it is left behind: waiting for it
+        // would never end.
         let woken = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port())).is_ok();
         if let Some(acceptor) = self.acceptor.take().filter(|_| woken) {
             // A panic in there has been reported already, and one more while dropping would abort.
@@ -169,7 +172,7 @@ fn accept(desk: &Arc<Desk>, listener: &TcpListener) {
             break;
         }
         threads.retain(|thread| !thread.is_finished());
-        // A client that gave up before it was accepted is no reason to stop.
+        // The server goes on after a client that gave up before it was accepted.
         let Ok(connection) = connection else { continue };
         let Ok(Some(id)) = desk.connect(&connection) else { continue };
         let desk = Arc::clone(desk);

@@ -1,9 +1,9 @@
 //! A driver of real OpenCode executables: [`OpenCode`] is one installed version, [`Lab`] an environment of
 //! its own for it to run in, [`Server`] a running `opencode serve`.
 //!
-//! Nothing here reads or writes OpenCode's data; that is what the tests which use it are about. Nothing needs
-//! a network either: the model is a [`ModelServer`](crate::model::ModelServer), and what OpenCode would fetch
-//! on its own is turned off or made to fail at once.
+//! Nothing here reads or writes OpenCode's data; the tests that use it do. Nothing needs a network either: the
+//! model is a [`ModelServer`](crate::model::ModelServer), and OpenCode's own downloads are turned off or made to
+//! fail at once.
 //!
 //! ```no_run
 //! use annals_testkit::model::{ModelServer, Playbook};
@@ -111,7 +111,7 @@ impl OpenCode {
 pub struct Lab {
     opencode: OpenCode,
     root: PathBuf,
-    /// What the clock of OpenCode is ahead of the real one, in milliseconds.
+    /// Milliseconds by which OpenCode's clock is ahead of the real one.
     clock_offset: Option<i64>,
     extra_env: BTreeMap<String, OsString>,
     timeout: Duration,
@@ -129,7 +129,7 @@ impl Lab {
         lab
     }
 
-    /// A lab in a directory that stays, for instance to look at what is left behind, or to go on with what
+    /// A lab in a directory that stays, for instance to look at it afterwards, or to continue with the data that
     /// another version has written there.
     pub fn at(opencode: &OpenCode, directory: &Path) -> Lab {
         for name in DIRECTORIES {
@@ -163,7 +163,7 @@ impl Lab {
         self.root.join("data/opencode")
     }
 
-    /// How long a command, the start of a server or one of its replies may take before that is a failure.
+    /// Sets the time limit for a command, the start of a server and each of its replies.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
     }
@@ -178,8 +178,8 @@ impl Lab {
         faketime_library().is_some()
     }
 
-    /// Sets the clock OpenCode sees to a time in milliseconds since 1970, from where it goes on; with `None`
-    /// back to the real one. Processes that run already keep theirs.
+    /// Sets the clock OpenCode sees to a time in milliseconds since 1970, from which it runs on; `None` sets it back
+    /// to the real one. Running processes keep their clock.
     ///
     /// OpenCode refuses to edit a file that seems to have changed after it was read, and file times are real
     /// ones: with a clock in the past, call [`Lab::backdate`] after each change.
@@ -223,7 +223,7 @@ impl Lab {
             ("OPENCODE_DISABLE_MODELS_FETCH", "1".into()),
             ("OPENCODE_DISABLE_TERMINAL_TITLE", "1".into()),
             // Each start installs a plugin package beside the configuration, and no variable turns that off.
-            // Nobody listens on this port, so it fails at once.
+            // Nothing listens on this port, so it fails at once.
             ("NPM_CONFIG_REGISTRY", "http://127.0.0.1:9".into()),
         ]);
         if let (Some(offset), Some(library)) = (self.clock_offset, faketime_library()) {

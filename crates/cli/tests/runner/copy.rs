@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use annals_testkit::model::{Kind, ModelServer, Playbook, Turn};
+use annals_testkit::model::{ModelServer, Playbook, RequestKind, Turn};
 use annals_testkit::opencode::{Lab, OpenCode};
 use annals_testkit::{Fixture, files_below};
 use serde_json::{Value, json};
@@ -138,7 +138,7 @@ fn sessions_of_1_1_go_on_in_1_18() {
     }
 
     lab.run(shop, &["--session", TIDYING, "--model", "lab/lab-large", "What did we do?"]);
-    let request = model.requests().into_iter().find(|request| request.kind == Kind::Chat).unwrap();
+    let request = model.requests().into_iter().find(|request| request.kind == RequestKind::Chat).unwrap();
     let sent = request.conversation().text();
     assert!(
         sent.contains("Please tidy up the helpers") && sent.contains("The rounding is the interesting one."),

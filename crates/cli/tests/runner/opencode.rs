@@ -1,6 +1,6 @@
 //! The real OpenCode takes what annals wrote: lists it, exports it, goes on with it.
 
-use annals_testkit::model::{Kind, ModelServer, Playbook, Turn};
+use annals_testkit::model::{ModelServer, Playbook, RequestKind, Turn};
 use annals_testkit::opencode::{Lab, OpenCode};
 use annals_testkit::{Fixture, files_below};
 
@@ -52,7 +52,7 @@ fn an_imported_session_is_listed_exported_and_continued() {
             .requests()
             .into_iter()
             .skip(before.len())
-            .find(|request| request.kind == Kind::Chat)
+            .find(|request| request.kind == RequestKind::Chat)
             .unwrap();
         let sent = request.conversation().text();
         assert!(

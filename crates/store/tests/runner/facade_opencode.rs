@@ -4,7 +4,7 @@ use annals::Store;
 use annals::homes::opencode::database::{Generation, OpencodeDatabase};
 use annals::homes::opencode::directory::OpencodeDirectory;
 use annals::model::{Document, Key};
-use annals_testkit::model::{Kind, ModelServer, Playbook, Turn};
+use annals_testkit::model::{ModelServer, Playbook, RequestKind, Turn};
 use annals_testkit::opencode::{Lab, OpenCode};
 
 use super::kit::export;
@@ -46,7 +46,7 @@ fn continued_by(version: &str, make: impl Fn(&Lab) -> Store) {
     );
 
     lab.run(&repository, &["--session", id, "--model", "lab/lab-large", "What did I say?"]);
-    let chat = model.requests().into_iter().find(|request| request.kind == Kind::Chat).unwrap();
+    let chat = model.requests().into_iter().find(|request| request.kind == RequestKind::Chat).unwrap();
     assert!(chat.conversation().text().contains(PROMPT), "{version}");
     let store = Store::open(store.home().url().path().unwrap()).unwrap();
     let continued = store.session(id).unwrap();

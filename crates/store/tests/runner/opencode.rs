@@ -4,7 +4,7 @@ use annals::home::Read;
 use annals::homes::opencode::directory::OpencodeDirectory;
 use annals::model::id::ProjectId;
 use annals::query::SessionQuery;
-use annals_testkit::model::{Kind, ModelServer, Playbook, Turn};
+use annals_testkit::model::{ModelServer, Playbook, RequestKind, Turn};
 use annals_testkit::opencode::{Lab, OpenCode};
 
 use super::kit::{Sample, export, messages, open, session};
@@ -38,7 +38,7 @@ fn a_session_made_here_is_listed_exported_and_continued() {
             String::from_utf8_lossy(&export(&home, id))
         );
         lab.run(&repository, &["--session", id, "--model", "lab/lab-large", "What did I say?"]);
-        let chat = model.requests().into_iter().find(|request| request.kind == Kind::Chat).unwrap();
+        let chat = model.requests().into_iter().find(|request| request.kind == RequestKind::Chat).unwrap();
         let sent = chat.conversation().text();
         assert!(sent.contains("Remember the number 4711.") && sent.contains("I will."), "{version}: {sent}");
         let home = open(&lab.data());

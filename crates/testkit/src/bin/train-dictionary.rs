@@ -5,9 +5,9 @@
 
 use annals_testkit::Fixture;
 
-/// More makes documents smaller by less and less, and every process that opens a store has to take it in.
+/// Size of the dictionary. A larger one makes documents hardly smaller, and every process that opens a store has to load it.
 const DICTIONARY_BYTES: usize = 24 << 10;
-/// A long text says nothing about the documents that a dictionary helps.
+/// Limit on a sample. A dictionary helps short documents, and a long text says nothing about them.
 const SAMPLE_BYTES: usize = 4 << 10;
 
 fn main() -> std::io::Result<()> {

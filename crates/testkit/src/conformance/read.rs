@@ -1,4 +1,4 @@
-//! The read half: what a home tells in different ways agrees.
+//! The read half: a home's different ways to read agree with each other.
 
 use std::collections::HashSet;
 
@@ -10,12 +10,12 @@ use annals::query::{Archived, SessionQuery};
 
 use super::{Outcome, ensure};
 
-/// What a home says of itself.
+/// What a home claims to hold.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Kept {
     /// Whether it keeps history.
     pub history: bool,
-    /// How many sessions there are at least.
+    /// Least number of sessions.
     pub n_sessions: usize,
 }
 
@@ -43,7 +43,7 @@ fn all_sessions(home: &dyn Read) -> Result<Vec<SessionRecord>, ReadError> {
     Ok(sessions)
 }
 
-/// Some of the sessions, where there are many: for checks that read a session again and again.
+/// A few of the sessions, for checks that read a session again and again.
 fn some(sessions: &[SessionRecord]) -> impl Iterator<Item = &SessionRecord> {
     sessions.iter().step_by(sessions.len().div_ceil(20).max(1))
 }
@@ -270,7 +270,7 @@ fn absent(home: &dyn Read, session: &SessionId) -> Outcome {
     Ok(())
 }
 
-/// Whether a session is wanted, told by its document alone.
+/// Whether a query admits a session, judged by its document alone.
 fn is_wanted(query: &SessionQuery, record: &SessionRecord) -> bool {
     let session = record.stored.document.lens::<Session<'_>>();
     let time = session.time.unwrap_or_default();
@@ -335,7 +335,7 @@ fn queries(home: &dyn Read, _kept: &Kept) -> Outcome {
     Ok(())
 }
 
-/// What a home tells, as text: everything, unless it has many sessions.
+/// The content of a home as text: everything, unless it has many sessions.
 pub(super) fn told(home: &dyn Read) -> Result<String, ReadError> {
     let mut told = format!("{:?}\n", home.projects()?.value);
     for session in some(&all_sessions(home)?) {

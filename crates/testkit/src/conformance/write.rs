@@ -1,4 +1,4 @@
-//! The write half: transactions are made whole or not at all, and nobody's change is lost.
+//! The write half: transactions are made whole or not at all, and no change is lost.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,12 +14,12 @@ use super::read::told;
 use super::{Outcome, ensure};
 use crate::sample::{PROJECT, Sample};
 
-/// What a home can hold, and how.
+/// The kinds of documents a home can hold, and in which form.
 #[derive(Debug, Clone, Copy)]
 pub struct Holds {
     /// Whether it holds documents of other agents.
     pub foreign: bool,
-    /// Whether it keeps every byte of a document. Others keep what a document says.
+    /// Whether it keeps every byte of a document. Others keep the value of a document only.
     pub verbatim: bool,
 }
 
@@ -59,10 +59,10 @@ fn new_sample() -> Sample {
     Sample::new(ids::new_session(), "/home/dev/shop")
 }
 
-/// Fills a home with sessions that differ in all that queries ask for.
+/// Fills a home with sessions that differ in every property that queries ask for.
 ///
 /// # Panics
-/// If the home does not take them.
+/// If the home refuses them.
 pub fn fill(home: &dyn Write) {
     let (first, started) = (ids::now() - 1_000_000, 3);
     let mut parent: Option<SessionId> = None;
@@ -107,7 +107,7 @@ fn document(text: &str) -> Document {
     Document::parse(text.as_bytes().to_vec()).expect("it is JSON")
 }
 
-/// Commits one session with a conversation, and gives its document as it is stored.
+/// Commits one session with a conversation, and returns the stored document.
 fn store(home: &dyn Write, sample: &Sample) -> Result<Stored, Box<dyn std::error::Error + Send + Sync>> {
     let now = ids::now();
     let mut transaction = Transaction::new("store");
@@ -125,7 +125,7 @@ fn title(home: &dyn Read, sample: &Sample) -> Result<String, Box<dyn std::error:
     Ok(home.session(&sample.session)?.map(|record| record.info.title().to_owned()).unwrap_or_default())
 }
 
-/// Commits something that must be refused as a conflict and change nothing.
+/// Commits a transaction that must be refused as a conflict and change nothing.
 fn conflict(home: &dyn Write, transaction: Transaction, expected: ConflictKind) -> Outcome {
     let before = told(home)?;
     match home.commit(transaction) {
@@ -137,7 +137,7 @@ fn conflict(home: &dyn Write, transaction: Transaction, expected: ConflictKind) 
     Ok(())
 }
 
-/// Checks that a home has a document as it was committed.
+/// Checks that a home has a document in the committed form.
 fn read_back(subject: &Subject<'_>, home: &dyn Write, key: &Key, committed: &Document) -> Outcome {
     let found = home.document(key)?.map(|stored| stored.document);
     let held = match home.native(key, committed.clone()) {
@@ -382,7 +382,7 @@ fn remove(subject: &Subject<'_>) -> Outcome {
     Ok(())
 }
 
-/// Commits two transactions at once, each through a home of its own. Exactly one must be made.
+/// Commits two transactions at once, each through a home of its own. Exactly one must succeed.
 fn race(subject: &Subject<'_>, transactions: [Transaction; 2], expected: ConflictKind) -> Outcome {
     let barrier = Barrier::new(2);
     let homes = [subject.home(), subject.home()];

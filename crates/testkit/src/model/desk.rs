@@ -1,4 +1,4 @@
-//! What all threads of a server share: the counters, the record of requests, and the ways to wait for them.
+//! State shared by all threads of a server: the counters, the record of requests, and the ways to wait for them.
 
 use std::collections::HashMap;
 use std::io;
@@ -6,11 +6,11 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::request::Request;
+use super::request::ModelRequest;
 use super::select::Selector;
-use super::{Context, State};
+use super::{RequestContext, ServerState};
 
-/// How often a hanging stream looks whether its client is still there.
+/// Interval at which a hanging stream checks whether its client is still connected.
 const PEER_CHECK: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -24,8 +24,8 @@ pub(super) struct Desk {
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) selector: Selector,
-    pub(super) requests: Vec<Request>,
-    pub(super) context: Context,
+    pub(super) requests: Vec<ModelRequest>,
+    pub(super) context: RequestContext,
     pub(super) n_shares: usize,
     active: usize,
     hanging: usize,
@@ -38,8 +38,8 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn state(&self) -> State {
-        State {
+    pub(super) fn state(&self) -> ServerState {
+        ServerState {
             requests: self.requests.len(),
             active: self.active,
             hanging: self.hanging,
@@ -53,7 +53,7 @@ impl Desk {
         let ledger = Ledger {
             selector,
             requests: Vec::new(),
-            context: Context::default(),
+            context: RequestContext::default(),
             n_shares: 0,
             active: 0,
             hanging: 0,
@@ -66,7 +66,7 @@ impl Desk {
         Desk { port, pace, ledger: Mutex::new(ledger), changed: Condvar::new() }
     }
 
-    /// A thread that panicked leaves counters behind that are still fit to be read.
+    /// The counters. They are still readable after a thread panicked.
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -113,12 +113,12 @@ impl Desk {
         self.update(|ledger| ledger.n_releases += 1);
     }
 
-    /// Waits until `reached` holds. Gives the last state as an error when it does not in time.
+    /// Waits until `reached` holds. Returns the last state as an error if it does not hold in time.
     pub(super) fn wait_until(
         &self,
         timeout: Duration,
-        reached: impl Fn(&State) -> bool,
-    ) -> Result<(), State> {
+        reached: impl Fn(&ServerState) -> bool,
+    ) -> Result<(), ServerState> {
         // Idle time passes without a notification, hence the short steps.
         const STEP: Duration = Duration::from_millis(20);
         let deadline = Instant::now() + timeout;
@@ -156,7 +156,7 @@ impl Desk {
         self.update(|ledger| {
             ledger.stopping = true;
             for stream in ledger.connections.values() {
-                // It fails where the client was faster, which is as good.
+                // It fails if the client closed first, which is as good.
                 let _ = stream.shutdown(Shutdown::Both);
             }
         });

@@ -1,11 +1,12 @@
 //! HTTP/1.1 messages on a byte stream: reading them, for either end, and writing responses.
 //!
-//! Framing only: what the messages say belongs to the callers. Test peers are trusted, so the limits here
-//! exist to turn a runaway peer into an error, not to withstand an attack.
+//! Framing only: callers interpret the messages. Test peers are trusted, so the limits here exist to turn a
+//! runaway peer into an error, not to withstand an attack.
 //!
-//! By hand on `httparse`, because the model misbehaves on purpose: it cuts the line inside a body, hangs until the client
-//! has gone, and sends each delta in a chunk and a packet of its own. `tiny_http` gives nobody the socket, gathers chunks
-//! in a buffer and ends every body properly. The driver of OpenCode reads its responses with the same code.
+//! Written by hand on `httparse`, because the model misbehaves on purpose: it cuts the connection inside a body, hangs
+//! until the client has gone, and sends each delta in a chunk and a packet of its own. `tiny_http` does not expose the
+//! socket, gathers chunks in a buffer and ends every body properly. The driver of OpenCode reads its responses with the
+//! same code.
 
 use std::io::{self, BufRead, Read, Write};
 

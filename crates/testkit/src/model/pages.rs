@@ -22,7 +22,7 @@ fn long_table(number: &str) -> String {
     (0..780).map(|row| format!("table {number} row {row:05} {filler}\n")).collect()
 }
 
-/// Has what a converter to text must leave out: a style, a script.
+/// A page with a style and a script, which a converter to text must leave out.
 const GUIDE: &str = "<!doctype html><html><head><title>Guide</title><style>p{color:red}</style></head>\
     <body><h1>Orders</h1><p>Send a <b>POST</b> to <code>/orders</code>.</p>\
     <ul><li>id: string</li><li>amount: integer</li></ul>\

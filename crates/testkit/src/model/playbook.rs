@@ -1,7 +1,7 @@
-//! What the model says: scenarios made of turns, and the texts for a client's housekeeping requests.
+//! The replies of the model: scenarios made of turns, and the texts for a client's housekeeping requests.
 //!
-//! Plain data, to be written in Rust or loaded from JSON. Which turn answers which request is decided in
-//! `select`, how a turn looks on the wire in `reply`.
+//! Plain data, to be written in Rust or loaded from JSON. `select` decides which turn answers which request,
+//! `reply` how a turn looks on the wire.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ pub struct Playbook {
     /// Pairs of a regex and a scenario name, for user messages without a tag. The first match decides.
     pub prompts: Vec<(String, String)>,
     /// Replies to requests for a title. Patterns are searched in the user messages.
-    pub titles: Vec<Entry>,
+    pub titles: Vec<PlaybookEntry>,
     /// Replies to requests to summarise a conversation. Patterns are searched in all messages.
-    pub compactions: Vec<Entry>,
+    pub compactions: Vec<PlaybookEntry>,
     /// Replies to requests to say what was done. Patterns are searched in all messages.
-    pub summaries: Vec<Entry>,
+    pub summaries: Vec<PlaybookEntry>,
     /// Pause before the first tool call of a reply, for turns that do not set their own.
     pub pace_ms: u64,
 }
@@ -87,9 +87,10 @@ impl Playbook {
     /// without a pattern these replace the ones of `self`.
     #[must_use]
     pub fn with(mut self, newer: Playbook) -> Playbook {
-        fn merge(newer: Vec<Entry>, older: Vec<Entry>) -> Vec<Entry> {
-            let replaces = newer.iter().any(|entry| matches!(entry, Entry::Always(_)));
-            let kept = older.into_iter().filter(|entry| !replaces || matches!(entry, Entry::When(..)));
+        fn merge(newer: Vec<PlaybookEntry>, older: Vec<PlaybookEntry>) -> Vec<PlaybookEntry> {
+            let replaces = newer.iter().any(|entry| matches!(entry, PlaybookEntry::Always(_)));
+            let kept =
+                older.into_iter().filter(|entry| !replaces || matches!(entry, PlaybookEntry::When(..)));
             newer.into_iter().chain(kept).collect()
         }
         self.scenarios.extend(newer.scenarios);
@@ -139,7 +140,7 @@ pub struct Turn {
     /// Finish reason in the words of chat completions. Default `stop`, or `tool_calls` with calls.
     pub finish: Option<String>,
     /// Token counts; those left out are derived from the lengths of request and reply.
-    pub usage: Usage,
+    pub usage: TurnUsage,
     /// Leaves the token counts out of the stream, where the protocol allows that (chat completions).
     pub no_usage: bool,
     /// Characters per delta.
@@ -148,13 +149,13 @@ pub struct Turn {
     pub delay_ms: u64,
     /// Pause before the first tool call. Default: that of the playbook.
     pub pace_ms: Option<u64>,
-    /// Stops after so many deltas, and waits there until the client closes the connection or
+    /// Number of deltas after which the reply stops and waits until the client closes the connection or
     /// [`ModelServer::release`](super::ModelServer::release) is called. A number beyond the last delta
     /// stops before the reply is ended.
     pub hang_after: Option<usize>,
-    /// Hangs only the first so many times this turn is asked for. Default: always.
+    /// Number of times the turn hangs; later requests for it do not. Default: always.
     pub hang_times: Option<usize>,
-    /// Cuts the connection after so many deltas, or before the reply is ended if there are fewer.
+    /// Number of deltas after which the connection is cut, or before the end of the reply if there are fewer.
     pub drop_after: Option<usize>,
     /// An error object sent inside the stream after the text; nothing follows it.
     pub stream_error: Option<Map<String, Value>>,
@@ -170,7 +171,7 @@ impl Default for Turn {
             repeat_text: None,
             tool_calls: Vec::new(),
             finish: None,
-            usage: Usage::default(),
+            usage: TurnUsage::default(),
             no_usage: false,
             chunk: 24,
             delay_ms: 0,
@@ -195,7 +196,7 @@ impl Turn {
         Turn::default().and_call(tool, args)
     }
 
-    /// The same turn with one more tool call. `args` must be a JSON object.
+    /// This turn with one more tool call. `args` must be a JSON object.
     #[must_use]
     pub fn and_call(mut self, tool: &str, args: Value) -> Turn {
         self.tool_calls.push(ToolCall::new(tool, args));
@@ -214,7 +215,7 @@ impl Turn {
 pub struct ToolCall {
     pub name: String,
     pub args: Map<String, Value>,
-    /// The argument text as it stands, valid JSON or not, in place of `args`.
+    /// The literal argument text, valid JSON or not, in place of `args`.
     pub raw: Option<String>,
     /// The id of the call. Default: derived from the request.
     pub id: Option<String>,
@@ -240,7 +241,7 @@ impl ToolCall {
 /// Token counts a turn may fix.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default, deny_unknown_fields)]
-pub struct Usage {
+pub struct TurnUsage {
     /// All tokens of the request, cached ones included.
     pub input: Option<u64>,
     /// All tokens of the reply, reasoning included.
@@ -257,7 +258,7 @@ pub struct Failure {
     pub status: u16,
     pub body: Value,
     pub headers: BTreeMap<String, String>,
-    /// Fails only the first so many times this turn is asked for, and then succeeds. Default: always.
+    /// Number of times the turn fails; later requests for it succeed. Default: always.
     pub times: Option<usize>,
 }
 
@@ -285,22 +286,22 @@ pub struct RepeatText {
 /// The reply to a housekeeping request. In JSON a text, a turn, or a pair of a regex and one of these.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(untagged)]
-pub enum Entry {
+pub enum PlaybookEntry {
     /// Where the regex matches.
     When(String, Answer),
     /// Where no pattern matches; several of these take turns.
     Always(Answer),
 }
 
-impl Entry {
-    pub fn when(regex: &str, answer: impl Into<Answer>) -> Entry {
-        Entry::When(regex.to_owned(), answer.into())
+impl PlaybookEntry {
+    pub fn when(regex: &str, answer: impl Into<Answer>) -> PlaybookEntry {
+        PlaybookEntry::When(regex.to_owned(), answer.into())
     }
 }
 
-impl<T: Into<Answer>> From<T> for Entry {
-    fn from(answer: T) -> Entry {
-        Entry::Always(answer.into())
+impl<T: Into<Answer>> From<T> for PlaybookEntry {
+    fn from(answer: T) -> PlaybookEntry {
+        PlaybookEntry::Always(answer.into())
     }
 }
 

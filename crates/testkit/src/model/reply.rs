@@ -1,4 +1,4 @@
-//! How a turn looks on the wire: a script of server-sent events, the same for the same request.
+//! A turn on the wire: a script of server-sent events, the same for the same request.
 //!
 //! One module per protocol writes the script; the stream plays it and decides where it stops.
 
@@ -9,18 +9,18 @@ mod responses;
 use serde_json::Value;
 
 use super::playbook::Turn;
-use super::request::{Protocol, Tokens};
+use super::request::{ExchangeTokens, Protocol};
 
 /// What to do next on a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum StreamStep {
     /// Send this frame.
     Event(String),
     /// Send this frame, which carries a piece of the reply and counts as a delta.
     Delta(String),
     /// The first tool call comes next.
     BeforeTools,
-    /// The reply is complete, what follows says so.
+    /// The reply is complete; the following frames end it.
     Closing,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Step {
 pub(super) struct Reply<'a> {
     /// With all texts substituted.
     pub(super) turn: &'a Turn,
-    pub(super) tokens: Tokens,
+    pub(super) tokens: ExchangeTokens,
     /// The model the client asked for.
     pub(super) model: &'a Value,
     /// Tells replies to different requests apart; all ids derive from it.
@@ -37,7 +37,7 @@ pub(super) struct Reply<'a> {
 }
 
 impl Reply<'_> {
-    pub(super) fn script(&self, protocol: Protocol) -> Vec<Step> {
+    pub(super) fn script(&self, protocol: Protocol) -> Vec<StreamStep> {
         match protocol {
             Protocol::ChatCompletions => chat_completions::script(self),
             Protocol::Messages => messages::script(self),
@@ -77,8 +77,8 @@ impl Reply<'_> {
     }
 }
 
-/// Token counts: what the turn fixes, and for the rest about one token per four characters.
-pub(super) fn count_tokens(turn: &Turn, body: &Value) -> Tokens {
+/// Token counts: those that the turn fixes, and for the rest about one token per four characters.
+pub(super) fn count_tokens(turn: &Turn, body: &Value) -> ExchangeTokens {
     let size = |value: &Value| value.to_string().chars().count() as u64;
     let texts = if body["messages"].is_array() { &body["messages"] } else { &body["input"] };
     let input = (size(texts) + size(&body["tools"]) + size(&body["system"])) / 4;
@@ -88,7 +88,7 @@ pub(super) fn count_tokens(turn: &Turn, body: &Value) -> Tokens {
     let output = reasoning + text + calls.sum::<u64>();
     let given = turn.usage;
     let input = given.input.unwrap_or(input);
-    Tokens {
+    ExchangeTokens {
         input,
         output: given.output.unwrap_or(output.max(1)),
         reasoning: given.reasoning.unwrap_or(reasoning),

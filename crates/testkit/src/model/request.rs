@@ -1,4 +1,4 @@
-//! What a client asked for: the request as recorded, and the conversation inside it, whatever its protocol.
+//! A client's request as recorded, and the conversation inside it, whatever its protocol.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::http::Headers;
 
 /// One request for a completion, as the server recorded it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Request {
+pub struct ModelRequest {
     /// Position in order of arrival, from 1.
     pub number: usize,
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// The scenario that was looked up, whether or not the playbook has it.
     pub scenario: Option<String>,
     /// The turn of the scenario, from 0.
@@ -21,7 +21,7 @@ pub struct Request {
     pub session: Option<String>,
     pub session_source: Option<SessionSource>,
     pub parent_session: Option<String>,
-    /// Of the [`Context`](super::Context) at that time.
+    /// Label of the [`RequestContext`](super::RequestContext) at that time.
     pub label: Option<String>,
     pub protocol: Protocol,
     pub path: String,
@@ -30,14 +30,14 @@ pub struct Request {
     pub body: Value,
     /// HTTP status of the reply.
     pub status: u16,
-    /// What the reply said about tokens, unless it was an HTTP error.
-    pub tokens: Option<Tokens>,
+    /// Token counts in the reply, unless it was an HTTP error.
+    pub tokens: Option<ExchangeTokens>,
 }
 
-impl Request {
+impl ModelRequest {
     /// The system prompt and the messages of the request.
-    pub fn conversation(&self) -> Conversation {
-        Conversation::read(self.protocol, &self.body)
+    pub fn conversation(&self) -> RequestConversation {
+        RequestConversation::read(self.protocol, &self.body)
     }
 }
 
@@ -69,10 +69,10 @@ impl Protocol {
     }
 }
 
-/// What a request is for, judged by its prompts.
+/// The purpose of a request, judged by its prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum RequestKind {
     /// A short title for a session or a message.
     Title,
     /// A summary that replaces a conversation.
@@ -85,14 +85,14 @@ pub enum Kind {
     Chat,
 }
 
-impl Kind {
+impl RequestKind {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::Title => "title",
-            Kind::Compaction => "compaction",
-            Kind::Summary => "summary",
-            Kind::MaxSteps => "max-steps",
-            Kind::Chat => "chat",
+            RequestKind::Title => "title",
+            RequestKind::Compaction => "compaction",
+            RequestKind::Summary => "summary",
+            RequestKind::MaxSteps => "max-steps",
+            RequestKind::Chat => "chat",
         }
     }
 }
@@ -108,7 +108,7 @@ pub enum SessionSource {
 
 /// Token counts of one exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Tokens {
+pub struct ExchangeTokens {
     /// Of the whole request, cached ones included.
     pub input: u64,
     /// Of the whole reply, reasoning included.
@@ -120,29 +120,29 @@ pub struct Tokens {
 
 /// A request's prompts without the differences between the protocols.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conversation {
+pub struct RequestConversation {
     pub system: String,
-    pub messages: Vec<Message>,
+    pub messages: Vec<RequestMessage>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    pub role: Role,
+pub struct RequestMessage {
+    pub role: RequestRole,
     /// Text only: tool calls and attachments leave an empty text.
     pub text: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum RequestRole {
     User,
     Assistant,
     /// The result of a tool.
     Tool,
 }
 
-impl Conversation {
-    pub(super) fn read(protocol: Protocol, body: &Value) -> Conversation {
-        let mut conversation = Conversation { system: String::new(), messages: Vec::new() };
+impl RequestConversation {
+    pub(super) fn read(protocol: Protocol, body: &Value) -> RequestConversation {
+        let mut conversation = RequestConversation { system: String::new(), messages: Vec::new() };
         match protocol {
             Protocol::ChatCompletions => conversation.read_chat_completions(body),
             Protocol::Messages => conversation.read_messages(body),
@@ -151,11 +151,11 @@ impl Conversation {
         conversation
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> RequestKind {
         let system = self.system.trim_start();
         let (role, last) = match self.messages.last() {
             Some(message) => (message.role, message.text.as_str()),
-            None => (Role::User, ""),
+            None => (RequestRole::User, ""),
         };
         let summarises_conversations =
             ["tasked with summarizing conversations", "summarization agent", "summarization assistant"]
@@ -164,21 +164,21 @@ impl Conversation {
         let summarises_work = ["what was done in this conversation", "the following conversation"]
             .iter()
             .any(|object| system.strip_prefix("Summarize ").is_some_and(|rest| rest.starts_with(object)));
-        let asks_for_continuation = role == Role::User
+        let asks_for_continuation = role == RequestRole::User
             && last.trim_start().starts_with("Provide a detailed prompt for continuing our conversation");
 
         if system.contains("You are a title generator") {
-            Kind::Title
+            RequestKind::Title
         } else if summarises_conversations {
-            Kind::Compaction
+            RequestKind::Compaction
         } else if summarises_work {
-            Kind::Summary
+            RequestKind::Summary
         } else if asks_for_continuation {
-            Kind::Compaction
-        } else if role == Role::Assistant && last.to_uppercase().contains("MAXIMUM STEPS REACHED") {
-            Kind::MaxSteps
+            RequestKind::Compaction
+        } else if role == RequestRole::Assistant && last.to_uppercase().contains("MAXIMUM STEPS REACHED") {
+            RequestKind::MaxSteps
         } else {
-            Kind::Chat
+            RequestKind::Chat
         }
     }
 
@@ -188,7 +188,7 @@ impl Conversation {
     }
 
     /// The texts of the messages of one role.
-    pub fn text_of(&self, role: Role) -> String {
+    pub fn text_of(&self, role: RequestRole) -> String {
         let of_role = self.messages.iter().filter(|message| message.role == role);
         join(of_role.map(|message| message.text.as_str()))
     }
@@ -197,7 +197,7 @@ impl Conversation {
     pub(super) fn replies_after(&self, index: usize) -> usize {
         self.messages[index..]
             .windows(2)
-            .filter(|pair| pair[0].role != Role::Assistant && pair[1].role == Role::Assistant)
+            .filter(|pair| pair[0].role != RequestRole::Assistant && pair[1].role == RequestRole::Assistant)
             .count()
     }
 
@@ -208,8 +208,8 @@ impl Conversation {
         start.and_then(|start| self.system[start..].lines().next()).map_or(".", str::trim)
     }
 
-    fn push(&mut self, role: Role, text: String) {
-        self.messages.push(Message { role, text });
+    fn push(&mut self, role: RequestRole, text: String) {
+        self.messages.push(RequestMessage { role, text });
     }
 
     fn push_system(&mut self, text: &str) {
@@ -235,14 +235,14 @@ impl Conversation {
             let role = role_of(message["role"].as_str());
             let is_result = |block: &&Value| block["type"] == "tool_result";
             let (results, rest): (Vec<_>, Vec<_>) = items(&message["content"]).iter().partition(is_result);
-            if role != Role::User || results.is_empty() {
+            if role != RequestRole::User || results.is_empty() {
                 self.push(role, text_of(&message["content"]));
                 continue;
             }
             let texts: Vec<String> = results.iter().map(|block| text_of(&block["content"])).collect();
-            self.push(Role::Tool, texts.join("\n"));
+            self.push(RequestRole::Tool, texts.join("\n"));
             if !rest.is_empty() {
-                self.push(Role::User, join(rest.iter().filter_map(|block| block["text"].as_str())));
+                self.push(RequestRole::User, join(rest.iter().filter_map(|block| block["text"].as_str())));
             }
         }
     }
@@ -251,9 +251,9 @@ impl Conversation {
         self.push_system(body["instructions"].as_str().unwrap_or_default());
         for item in items(&body["input"]) {
             match (item["type"].as_str(), item["role"].as_str()) {
-                (Some("function_call_output"), _) => self.push(Role::Tool, text_of(&item["output"])),
+                (Some("function_call_output"), _) => self.push(RequestRole::Tool, text_of(&item["output"])),
                 (Some("function_call" | "reasoning" | "item_reference"), _) => {
-                    self.push(Role::Assistant, String::new());
+                    self.push(RequestRole::Assistant, String::new());
                 }
                 (_, Some("system" | "developer")) => self.push_system(&text_of(&item["content"])),
                 (_, role) => self.push(role_of(role), text_of(&item["content"])),
@@ -276,11 +276,11 @@ pub(super) fn session_of(headers: &Headers, body: &Value) -> Option<(String, Ses
     })
 }
 
-fn role_of(name: Option<&str>) -> Role {
+fn role_of(name: Option<&str>) -> RequestRole {
     match name {
-        Some("assistant") => Role::Assistant,
-        Some("tool" | "function") => Role::Tool,
-        _ => Role::User,
+        Some("assistant") => RequestRole::Assistant,
+        Some("tool" | "function") => RequestRole::Tool,
+        _ => RequestRole::User,
     }
 }
 

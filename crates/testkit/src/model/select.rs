@@ -1,12 +1,12 @@
-//! Which turn of the playbook answers a request. Owns the counters this depends on: how often a turn was
-//! asked for, and where the lists that are cycled through stand.
+//! Selects the turn of the playbook that answers a request. Owns the counters this depends on: how often a turn
+//! was asked for, and the positions in the lists that are cycled through.
 
 use std::collections::{BTreeMap, HashMap};
 
 use regex::{Regex, RegexBuilder};
 
-use super::playbook::{Entry, Playbook, Turn};
-use super::request::{Conversation, Kind, Role};
+use super::playbook::{Playbook, PlaybookEntry, Turn};
+use super::request::{RequestConversation, RequestKind, RequestRole};
 
 /// A playbook ready for use.
 #[derive(Debug)]
@@ -28,11 +28,11 @@ pub(super) struct Choice {
     pub(super) number: usize,
 }
 
-/// What counts as asking for the same turn again.
+/// Identifies repeated requests for the same turn.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TurnKey {
     session: Option<String>,
-    kind: Kind,
+    kind: RequestKind,
     scenario: Option<String>,
     number: usize,
 }
@@ -60,23 +60,23 @@ impl Selector {
 
     pub(super) fn choose(
         &mut self,
-        kind: Kind,
-        conversation: &Conversation,
+        kind: RequestKind,
+        conversation: &RequestConversation,
         session: Option<&str>,
     ) -> Choice {
         let choice = match kind {
-            Kind::Title => housekeeping(self.titles.choose(&conversation.text_of(Role::User))),
-            Kind::Compaction => housekeeping(self.compactions.choose(&conversation.text())),
-            Kind::Summary => housekeeping(self.summaries.choose(&conversation.text())),
-            Kind::MaxSteps => {
+            RequestKind::Title => housekeeping(self.titles.choose(&conversation.text_of(RequestRole::User))),
+            RequestKind::Compaction => housekeeping(self.compactions.choose(&conversation.text())),
+            RequestKind::Summary => housekeeping(self.summaries.choose(&conversation.text())),
+            RequestKind::MaxSteps => {
                 housekeeping(Some(Turn::text("The step limit is reached. What remains is to run the tests.")))
             }
-            Kind::Chat => self.chat(conversation),
+            RequestKind::Chat => self.chat(conversation),
         };
         self.count_try(kind, session, choice)
     }
 
-    fn chat(&self, conversation: &Conversation) -> Choice {
+    fn chat(&self, conversation: &RequestConversation) -> Choice {
         let Some((scenario, index)) = self.locate(conversation) else {
             return Choice { turn: default_reply(), scenario: None, number: 0 };
         };
@@ -90,8 +90,9 @@ impl Selector {
 
     /// The scenario, and the index of the user message that decided it: the last one with a tag or a known
     /// prompt. Not simply the last one, since clients add user messages of their own while they work on it.
-    fn locate(&self, conversation: &Conversation) -> Option<(String, usize)> {
-        let users = conversation.messages.iter().enumerate().rev().filter(|(_, m)| m.role == Role::User);
+    fn locate(&self, conversation: &RequestConversation) -> Option<(String, usize)> {
+        let users =
+            conversation.messages.iter().enumerate().rev().filter(|(_, m)| m.role == RequestRole::User);
         for (index, message) in users {
             let tagged = self.tag.captures_iter(&message.text).last().map(|found| found[1].to_owned());
             let prompted = || self.prompts.iter().find(|(pattern, _)| pattern.is_match(&message.text));
@@ -102,7 +103,7 @@ impl Selector {
         None
     }
 
-    fn count_try(&mut self, kind: Kind, session: Option<&str>, choice: Choice) -> Choice {
+    fn count_try(&mut self, kind: RequestKind, session: Option<&str>, choice: Choice) -> Choice {
         let Choice { mut turn, scenario, number } = choice;
         let key = TurnKey { session: session.map(str::to_owned), kind, scenario: scenario.clone(), number };
         let tries = self.tries.entry(key).or_default();
@@ -119,12 +120,14 @@ impl Selector {
 }
 
 impl Replies {
-    fn new(entries: Vec<Entry>) -> Result<Replies, regex::Error> {
+    fn new(entries: Vec<PlaybookEntry>) -> Result<Replies, regex::Error> {
         let mut replies = Replies { matching: Vec::new(), cycle: Vec::new(), next: 0 };
         for entry in entries {
             match entry {
-                Entry::When(pattern, answer) => replies.matching.push((compile(&pattern)?, answer.into())),
-                Entry::Always(answer) => replies.cycle.push(answer.into()),
+                PlaybookEntry::When(pattern, answer) => {
+                    replies.matching.push((compile(&pattern)?, answer.into()))
+                }
+                PlaybookEntry::Always(answer) => replies.cycle.push(answer.into()),
             }
         }
         Ok(replies)

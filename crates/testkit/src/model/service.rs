@@ -1,4 +1,4 @@
-//! The requests of one connection, one after the other: what each path answers.
+//! Answers the requests of one connection, one after the other.
 
 use std::io::{self, BufReader};
 use std::net::TcpStream;
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::desk::Desk;
 use super::http::{self, HttpRequest};
 use super::playbook::{Failure, Turn};
-use super::reply::{self, Reply, Step};
-use super::request::{Conversation, Protocol, Request, SessionSource, session_of};
-use super::{Context, State, pages, stream};
+use super::reply::{self, Reply, StreamStep};
+use super::request::{ModelRequest, Protocol, RequestConversation, SessionSource, session_of};
+use super::{RequestContext, ServerState, pages, stream};
 
 /// Answers requests until the client, the server or a turn ends the connection.
 pub(super) fn serve(desk: &Desk, connection: &TcpStream) -> io::Result<()> {
@@ -41,7 +41,7 @@ fn answer(desk: &Desk, connection: &TcpStream, request: &HttpRequest) -> io::Res
             desk.release();
             send(200, &json!({}))
         }
-        ("POST", "/_ctl/context") => match serde_json::from_value::<Context>(body) {
+        ("POST", "/_ctl/context") => match serde_json::from_value::<RequestContext>(body) {
             Ok(context) => {
                 desk.ledger().context = context;
                 send(200, &json!({}))
@@ -84,12 +84,12 @@ struct Planned {
     turn: Turn,
     /// Sent in place of the script.
     failure: Option<Failure>,
-    script: Vec<Step>,
+    script: Vec<StreamStep>,
 }
 
 /// Chooses the reply and records the request.
 fn plan(desk: &Desk, request: &HttpRequest, protocol: Protocol, body: Value) -> Planned {
-    let conversation = Conversation::read(protocol, &body);
+    let conversation = RequestConversation::read(protocol, &body);
     let kind = conversation.kind();
 
     // One lock for choosing and recording: the record is in the order in which turns were handed out.
@@ -104,7 +104,7 @@ fn plan(desk: &Desk, request: &HttpRequest, protocol: Protocol, body: Value) -> 
     let model = body["model"].clone();
     let failure = turn.error.clone().or_else(|| refuse_unstreamed(&body));
     let number = ledger.requests.len() + 1;
-    ledger.requests.push(Request {
+    ledger.requests.push(ModelRequest {
         number,
         kind,
         scenario: choice.scenario.clone(),
@@ -138,7 +138,7 @@ fn refuse_unstreamed(body: &Value) -> Option<Failure> {
     })
 }
 
-fn substituted(mut turn: Turn, conversation: &Conversation, port: u16) -> Turn {
+fn substituted(mut turn: Turn, conversation: &RequestConversation, port: u16) -> Turn {
     let port = port.to_string();
     let text = conversation.text();
     let last_session = last_session(&text);
@@ -180,7 +180,7 @@ fn last_session(text: &str) -> &str {
 }
 
 fn state(desk: &Desk) -> Value {
-    let State { requests, active, hanging, idle } = desk.ledger().state();
+    let ServerState { requests, active, hanging, idle } = desk.ledger().state();
     json!({"requests": requests, "active": active, "hanging": hanging, "idle_ms": idle.as_millis() as u64})
 }
 

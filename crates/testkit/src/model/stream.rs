@@ -1,4 +1,4 @@
-//! Plays the script of a reply on a connection, and stops, hangs or cuts the line where the turn says so.
+//! Plays the script of a reply on a connection, and stops, hangs or cuts the connection where the turn says so.
 
 use std::io;
 use std::net::TcpStream;
@@ -7,17 +7,22 @@ use std::time::Duration;
 use super::desk::Desk;
 use super::http;
 use super::playbook::Turn;
-use super::reply::Step;
+use super::reply::StreamStep;
 
 /// An error means that the connection must be closed: the turn wanted that, or the client has gone.
-pub(super) fn play(desk: &Desk, mut stream: &TcpStream, turn: &Turn, script: &[Step]) -> io::Result<()> {
+pub(super) fn play(
+    desk: &Desk,
+    mut stream: &TcpStream,
+    turn: &Turn,
+    script: &[StreamStep],
+) -> io::Result<()> {
     let headers = [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache")];
     http::write_chunked_head(&mut stream, 200, &headers)?;
     let mut n_deltas = 0;
     for step in script {
         match step {
-            Step::Event(frame) => http::write_chunk(&mut stream, frame.as_bytes())?,
-            Step::Delta(frame) => {
+            StreamStep::Event(frame) => http::write_chunk(&mut stream, frame.as_bytes())?,
+            StreamStep::Delta(frame) => {
                 if turn.drop_after.is_some_and(|limit| n_deltas >= limit) {
                     return Err(cut());
                 }
@@ -30,9 +35,9 @@ pub(super) fn play(desk: &Desk, mut stream: &TcpStream, turn: &Turn, script: &[S
                     desk.pause(Duration::from_millis(turn.delay_ms))?;
                 }
             }
-            Step::BeforeTools if turn.tool_calls.is_empty() => {}
-            Step::BeforeTools => desk.pause(turn.pace_ms.map_or(desk.pace, Duration::from_millis))?,
-            Step::Closing => {
+            StreamStep::BeforeTools if turn.tool_calls.is_empty() => {}
+            StreamStep::BeforeTools => desk.pause(turn.pace_ms.map_or(desk.pace, Duration::from_millis))?,
+            StreamStep::Closing => {
                 if turn.hang_after.is_some_and(|limit| n_deltas <= limit) {
                     desk.hang(stream)?;
                 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Lab;
 use super::process::Process;
 
-/// What a command left.
+/// The result of a command.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Output {
@@ -64,7 +64,7 @@ impl Lab {
         self.succeed(cwd, &["export", session]).stdout
     }
 
-    /// `opencode import`, which gives the id of the imported session.
+    /// `opencode import`; returns the id of the imported session.
     pub fn import(&self, cwd: &Path, file: &Path) -> String {
         let file = file.to_str().expect("paths in a lab are UTF-8");
         let output = self.succeed(cwd, &["import", file]);
@@ -79,7 +79,7 @@ impl Lab {
     /// asked for, because since 1.2 it lists 100 by itself.
     pub fn session_list(&self, cwd: &Path) -> Value {
         let output = self.succeed(cwd, &["session", "list", "--max-count", "100000", "--format", "json"]);
-        // Where there are no sessions, nothing at all is printed.
+        // Without sessions nothing at all is printed.
         if output.stdout.trim_ascii().is_empty() {
             return json!([]);
         }
@@ -93,14 +93,14 @@ impl Lab {
         String::from_utf8(output.stdout).expect("statistics are UTF-8")
     }
 
-    /// `opencode run` with further arguments, among them the message. Gives the id of the session.
+    /// `opencode run` with further arguments, among them the message. Returns the id of the session.
     ///
     /// The command may end before the model's title has arrived, and then the session keeps a title with its
     /// date; a `--title` avoids that. A message with blanks in it reaches the model in quotation marks and
     /// with a line break at the end.
     ///
     /// # Panics
-    /// If no session came about. A reply that failed is no reason: OpenCode reports that as an event.
+    /// If no session was created. A failed reply does not panic: OpenCode reports it as an event.
     pub fn run(&self, cwd: &Path, args: &[&str]) -> String {
         let output = self.cli(cwd, &[&["run", "--format", "json"], args].concat(), b"");
         let events = output.stdout.split(|byte| *byte == b'\n');

@@ -42,7 +42,7 @@ impl Process {
         }
     }
 
-    /// Asks the process to end, and after `patience` makes it. What it leaves running is ended too.
+    /// Asks the process to end, and kills it after `patience`. Processes it leaves running are ended too.
     pub(super) fn terminate(mut self, patience: Duration) {
         let descendants = descendants(self.pid);
         let _ = kill_process(self.pid, Signal::TERM);
@@ -53,8 +53,8 @@ impl Process {
         kill_all(&descendants);
     }
 
-    /// Ends what an ended process left running in its group: an installer, git at work in a snapshot. Asked
-    /// to, git removes its lock files, which would otherwise be in the way of the next command.
+    /// Ends the processes that an ended process left running in its group: an installer, git at work in a snapshot.
+    /// They are asked first, because git then removes its lock files, which would block the next command.
     pub(super) fn end_group(&mut self) {
         let _ = kill_process_group(self.pid, Signal::TERM);
         let deadline = Instant::now() + Duration::from_secs(5);

@@ -11,7 +11,7 @@ use super::Lab;
 const LONG_AGO: u64 = 1_736_157_600;
 
 impl Lab {
-    /// Makes a directory with files, outside of any repository, and gives its full path.
+    /// Makes a directory with files, outside of any repository, and returns its full path.
     pub fn directory(&self, path: impl AsRef<Path>, files: &[(&str, impl AsRef<[u8]>)]) -> PathBuf {
         let directory = self.root.join(path);
         must(&directory, fs::create_dir_all(&directory));
@@ -24,7 +24,7 @@ impl Lab {
         directory
     }
 
-    /// Makes a git repository with files in one commit, and gives its full path.
+    /// Makes a git repository with files in one commit, and returns its full path.
     ///
     /// Author and date are fixed, so that the same files always make the same commit. OpenCode takes the id of
     /// a repository's first commit for the id of the project: two such repositories are one project.
@@ -36,10 +36,10 @@ impl Lab {
         directory
     }
 
-    /// Makes a directory, if need be, and a git repository in it that OpenCode takes for the given project: it
-    /// trusts the id it finds in `.git/opencode`, where it keeps it itself. Gives the full path.
+    /// Makes a directory, if it is missing, and a git repository in it that OpenCode takes for the given project: it
+    /// trusts the id in `.git/opencode`, its own cache. Returns the full path.
     ///
-    /// The way to look at sessions made elsewhere: OpenCode finds those of the current directory's project.
+    /// This makes sessions from elsewhere visible: OpenCode finds those of the current directory's project.
     pub fn bind_project(&self, directory: impl AsRef<Path>, project_id: &str) -> PathBuf {
         let directory = self.directory(directory, &[] as &[(&str, &str)]);
         self.git(&directory, &["init", "-q", "-b", "main"]);
@@ -48,7 +48,7 @@ impl Lab {
         directory
     }
 
-    /// Runs git with the lab's environment, and gives what it prints.
+    /// Runs git with the lab's environment, and returns its output.
     ///
     /// # Panics
     /// If it fails.
@@ -60,7 +60,7 @@ impl Lab {
             command.env(format!("GIT_{who}_EMAIL"), "dev@example.com");
             command.env(format!("GIT_{who}_DATE"), format!("@{LONG_AGO} +0000"));
         }
-        // Dates are given, and git has no use for another clock.
+        // Dates are given, so git needs no other clock.
         command.env_remove("LD_PRELOAD");
         let output = command.output().expect("git is installed");
         assert!(

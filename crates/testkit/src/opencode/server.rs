@@ -25,7 +25,7 @@ pub struct Server {
     log: PathBuf,
 }
 
-/// What the server answered.
+/// The server's response to a request.
 #[derive(Clone, Debug)]
 pub struct Response {
     pub status: u16,
@@ -70,7 +70,7 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// What the process has printed.
+    /// The output of the process.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -101,8 +101,7 @@ impl Server {
         self.json("DELETE", path, None)
     }
 
-    /// Ends the server in an orderly way. What it still has to do is lost, so let the model server get idle
-    /// first.
+    /// Ends the server in an orderly way. Unfinished work is lost, so wait until the model server is idle first.
     pub fn stop(self) {
         self.process.terminate(Duration::from_secs(20));
     }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::client::{self, Exchange, PATIENCE, PROTOCOLS, path, prompt, request, send, user};
 use annals_testkit::model::{
-    Context, Entry, Failure, Kind, ModelServer, Playbook, Protocol, RepeatText, SessionSource, ToolCall,
-    Turn, Usage,
+    Failure, ModelServer, Playbook, PlaybookEntry, Protocol, RepeatText, RequestContext, RequestKind,
+    SessionSource, ToolCall, Turn, TurnUsage,
 };
 use serde_json::{Value, json};
 
@@ -149,23 +149,37 @@ fn prompts_choose_a_scenario_and_a_tag_wins() {
 #[test]
 fn housekeeping_requests_are_told_by_their_prompts() {
     let playbook = Playbook::builtin().with(Playbook {
-        titles: vec![Entry::when("orders", "About orders")],
-        compactions: vec!["First.".into(), "Second.".into(), Entry::when("special", Turn::text("Special."))],
+        titles: vec![PlaybookEntry::when("orders", "About orders")],
+        compactions: vec![
+            "First.".into(),
+            "Second.".into(),
+            PlaybookEntry::when("special", Turn::text("Special.")),
+        ],
         ..Playbook::default()
     });
     let server = ModelServer::start(playbook).unwrap();
     let compact = "You are a helpful AI assistant tasked with summarizing conversations.";
     let continuation = "Provide a detailed prompt for continuing our conversation above.";
     let cases = [
-        ("You are a title generator. Be brief.", user("All orders"), Kind::Title, "About orders"),
-        ("You are a title generator. Be brief.", user("Weather"), Kind::Title, "Working session"),
-        (compact, user("a"), Kind::Compaction, "First."),
-        (compact, user("special"), Kind::Compaction, "Special."),
-        ("Be kind.", user(continuation), Kind::Compaction, "Second."),
-        (compact, user("b"), Kind::Compaction, "First."),
-        ("Summarize what was done in this conversation.", user("a"), Kind::Summary, "Looked at the project"),
-        ("Be kind.", client::reply("CRITICAL - MAXIMUM STEPS REACHED"), Kind::MaxSteps, "The step limit"),
-        ("Be kind.", user("[[scenario:chat]]"), Kind::Chat, "Hello!"),
+        ("You are a title generator. Be brief.", user("All orders"), RequestKind::Title, "About orders"),
+        ("You are a title generator. Be brief.", user("Weather"), RequestKind::Title, "Working session"),
+        (compact, user("a"), RequestKind::Compaction, "First."),
+        (compact, user("special"), RequestKind::Compaction, "Special."),
+        ("Be kind.", user(continuation), RequestKind::Compaction, "Second."),
+        (compact, user("b"), RequestKind::Compaction, "First."),
+        (
+            "Summarize what was done in this conversation.",
+            user("a"),
+            RequestKind::Summary,
+            "Looked at the project",
+        ),
+        (
+            "Be kind.",
+            client::reply("CRITICAL - MAXIMUM STEPS REACHED"),
+            RequestKind::MaxSteps,
+            "The step limit",
+        ),
+        ("Be kind.", user("[[scenario:chat]]"), RequestKind::Chat, "Hello!"),
     ];
     for protocol in PROTOCOLS {
         for (system, message, kind, expected) in &cases {
@@ -214,7 +228,7 @@ fn chunk_sets_the_size_of_deltas() {
 
 #[test]
 fn finish_and_usage_can_be_fixed() {
-    let usage = Usage { input: Some(1000), output: Some(50), cached: Some(600), ..Usage::default() };
+    let usage = TurnUsage { input: Some(1000), output: Some(50), cached: Some(600), ..TurnUsage::default() };
     let server = server([Turn { finish: Some("length".to_owned()), usage, ..Turn::text("Cut") }]);
 
     let frames = ask(&server, Protocol::ChatCompletions).frames;
@@ -362,7 +376,10 @@ fn delay_and_pace_slow_a_reply_down() {
 #[test]
 fn requests_are_recorded_in_order() {
     let server = server([Turn::text("Yes.")]);
-    server.set_context(Context { session: Some("ses_context".to_owned()), label: Some("step".to_owned()) });
+    server.set_context(RequestContext {
+        session: Some("ses_context".to_owned()),
+        label: Some("step".to_owned()),
+    });
     let body = prompt(Protocol::Messages, &[user("[[scenario:test]]")]);
     send(&server, Protocol::Messages, &body);
     let head = format!("POST {} HTTP/1.1\r\nX-Session-Affinity: ses_header\r\n", path(Protocol::Messages));
@@ -480,8 +497,8 @@ fn a_playbook_can_be_loaded_from_json() {
     assert_eq!(playbook.scenarios["test"][0].tool_calls[1].raw.as_deref(), Some("{"));
     assert_eq!(playbook.scenarios["test"][1].error.as_ref().unwrap().times, Some(1));
     assert_eq!(playbook.scenarios["test"][1].chunk, Turn::default().chunk);
-    assert_eq!(playbook.titles[0], Entry::when("a", "A title"));
-    assert_eq!(playbook.titles[2], Entry::from("Any title"));
+    assert_eq!(playbook.titles[0], PlaybookEntry::when("a", "A title"));
+    assert_eq!(playbook.titles[2], PlaybookEntry::from("Any title"));
     let both = Playbook::builtin().with(playbook);
     assert!(both.scenarios.contains_key("chat") && both.scenarios.contains_key("test"));
     assert_eq!(both.titles.len(), 3);

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use annals_testkit::model::{Kind, ModelServer, Playbook, RepeatText, Request, Role, Turn};
+use annals_testkit::model::{
+    ModelRequest, ModelServer, Playbook, RepeatText, RequestKind, RequestRole, Turn,
+};
 use annals_testkit::opencode::{Lab, OpenCode, standard_config};
 use serde_json::{Value, json};
 
@@ -37,8 +39,8 @@ fn lab(version: &str) -> (ModelServer, Lab) {
     (model, lab)
 }
 
-fn chats(model: &ModelServer) -> Vec<Request> {
-    model.requests().into_iter().filter(|request| request.kind == Kind::Chat).collect()
+fn chats(model: &ModelServer) -> Vec<ModelRequest> {
+    model.requests().into_iter().filter(|request| request.kind == RequestKind::Chat).collect()
 }
 
 fn parts(exported: &[u8]) -> Vec<Value> {
@@ -87,9 +89,9 @@ fn converse(version: &str) {
     assert_eq!(turns, [("read", 0), ("read", 1), ("recall", 0)]);
     assert!(chats.iter().all(|chat| chat.session.as_deref() == Some(session.as_str())));
     let last = chats[2].conversation();
-    assert!(last.text_of(Role::User).contains("Look at it [[scenario:read]]"));
-    assert!(last.text_of(Role::Tool).contains("Sells apples."));
-    assert!(last.text_of(Role::Assistant).contains("The file says what the project is about."));
+    assert!(last.text_of(RequestRole::User).contains("Look at it [[scenario:read]]"));
+    assert!(last.text_of(RequestRole::Tool).contains("Sells apples."));
+    assert!(last.text_of(RequestRole::Assistant).contains("The file says what the project is about."));
 
     // What one lab exports another imports, here into a project that is known by its id only.
     let elsewhere = Lab::new(lab.opencode());
@@ -195,7 +197,7 @@ fn input_reaches_the_command() {
     let project = lab.repo("shop", &[("README.md", "# shop\n")]);
     let output = lab.cli(&project, &["run", "[[scenario:chat]]"], "from stdin: ✓".as_bytes());
     assert!(output.status.success());
-    assert!(chats(&model)[0].conversation().text_of(Role::User).contains("from stdin: ✓"));
+    assert!(chats(&model)[0].conversation().text_of(RequestRole::User).contains("from stdin: ✓"));
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub(super) const LOWER: Class = 1;
 pub(super) const UPPER: Class = 1 << 1;
 /// A digit or another number.
 pub(super) const DIGIT: Class = 1 << 2;
-/// `_`, which joins pieces of a word and is no part of its token.
+/// `_`, which joins pieces of a word and is not part of its token.
 pub(super) const UNDERSCORE: Class = 1 << 3;
 /// A combining mark or a joiner: continues the character before it and never begins a word.
 pub(super) const MARK: Class = 1 << 4;

@@ -114,7 +114,7 @@ fn long_words_are_cut_and_have_no_pieces() {
     check(&format!("{} b", "A".repeat(limit + 1)), &format!("{}@0 b@1", "a".repeat(limit)));
     check(&"aB".repeat(limit), &format!("{}@0", "ab".repeat(limit / 2)));
     check(&format!("a_{}", "b".repeat(limit)), &format!("a{}@0", "b".repeat(limit - 2)));
-    // 64 is no boundary of characters with three bytes.
+    // 64 is not a boundary between characters of three bytes.
     check(&"ḁ".repeat(limit), &format!("{}@0", "ḁ".repeat(21)));
     check(&format!("{}日", "x".repeat(limit + 9)), &format!("{}@0 日@1", "x".repeat(limit)));
     let long = "QUJD".repeat(1 << 18);

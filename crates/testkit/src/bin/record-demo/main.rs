@@ -2,11 +2,11 @@
 //!
 //! A real OpenCode plays the sessions in [`sessions`] against a scripted model, with a clock set to a week in
 //! February 2026, in real directories below `/home/dev`, so that the transcripts show paths one would expect.
-//! What OpenCode stored is packed as it is, but for the address of the scripted model. Two recordings differ in
+//! OpenCode's files are packed unchanged, except for the address of the scripted model. Two recordings differ in
 //! ids and slugs, by some seconds in their times, and in what commands and searches print about durations,
 //! memory and files of the same age; in nothing else.
 //!
-//! Besides OpenCode it needs git, ripgrep, Node.js 20, Python 3 and libfaketime, and leave to write to
+//! Besides OpenCode it needs git, ripgrep, Node.js 20, Python 3 and libfaketime, and permission to write to
 //! `/home`.
 
 #[cfg(target_os = "linux")]

@@ -3,7 +3,7 @@
 //! The scripted model could count characters, but knows nothing of prompt caches, on which most of the cost
 //! of a real session depends. So the counts are set here, by a rough account of what the context holds.
 
-use annals_testkit::model::{ToolCall, Turn, Usage};
+use annals_testkit::model::{ToolCall, Turn, TurnUsage};
 
 use crate::story::Model;
 
@@ -52,14 +52,14 @@ impl Meter {
         turn.usage = match self.model {
             // Anthropic reports what is written to the cache apart from the few tokens behind it, and does
             // not tell reasoning from the rest of a reply.
-            Model::Sonnet | Model::Haiku => Usage {
+            Model::Sonnet | Model::Haiku => TurnUsage {
                 input: Some(self.cached + 6),
                 output: Some(output),
                 reasoning: Some(0),
                 cached: Some(self.cached),
                 cache_write: Some(self.context - self.cached),
             },
-            Model::GptMini => Usage {
+            Model::GptMini => TurnUsage {
                 input: Some(self.context),
                 output: Some(output),
                 reasoning: Some(reasoning),

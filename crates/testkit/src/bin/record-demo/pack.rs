@@ -10,7 +10,7 @@ use annals_testkit::files_below;
 /// 2026-02-14 00:00 UTC, after the last session.
 const MODIFIED: u64 = 1_771_027_200;
 
-/// What went into an archive.
+/// The contents of an archive, counted.
 #[derive(Debug)]
 pub(crate) struct Packed {
     n_files: usize,

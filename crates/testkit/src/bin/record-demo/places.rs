@@ -85,7 +85,7 @@ const NOTES_COMMITS: &[Commit] = &[Commit {
     files: &[".gitignore", "README.md", "notes.py", "test_notes.py"],
 }];
 
-/// The places on disk. Dropping them removes what was made, and only that.
+/// The places on disk. Dropping them removes the directories that were made, and only those.
 #[derive(Debug)]
 pub(crate) struct Places {
     made: Vec<PathBuf>,
@@ -93,7 +93,7 @@ pub(crate) struct Places {
 
 impl Places {
     /// # Panics
-    /// If one of the directories exists, since it is somebody's.
+    /// If one of the directories exists, since it belongs to someone.
     pub(crate) fn make(lab: &Lab) -> Places {
         let mut places = Places { made: Vec::new() };
         for ancestor in [Path::new("/home"), Path::new(HOME)] {
@@ -126,7 +126,7 @@ impl Places {
     }
 
     fn make_directory(&mut self, path: &Path) {
-        // What exists is somebody's, or left over from a recording that was killed.
+        // An existing directory belongs to someone, or is left over from a recording that was killed.
         fs::create_dir(path).unwrap_or_else(|error| panic!("cannot make {}: {error}", path.display()));
         self.made.push(path.to_owned());
     }
@@ -138,7 +138,7 @@ impl Drop for Places {
             let removed = if path.starts_with(HOME) && path != Path::new(HOME) {
                 fs::remove_dir_all(path)
             } else {
-                // Not what somebody else put there in the meantime.
+                // Leaves files that someone else put there in the meantime.
                 fs::remove_dir(path)
             };
             if let Err(error) = removed {

@@ -1,4 +1,4 @@
-//! Plays the sessions with a real OpenCode, and sees to it that they went as written.
+//! Plays the sessions with a real OpenCode, and checks that they went as written.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use annals_testkit::files_below;
-use annals_testkit::model::{Kind, ModelServer};
+use annals_testkit::model::{ModelServer, RequestKind};
 use annals_testkit::opencode::{Lab, OpenCode, Server, standard_config};
 use serde_json::{Value, json};
 
@@ -186,11 +186,12 @@ fn check_told(model: &ModelServer, lengths: &Lengths) {
     let requests = model.requests();
     for (scenario, length) in lengths {
         let of_scenario =
-            requests.iter().filter(|r| r.kind == Kind::Chat && r.scenario.as_ref() == Some(scenario));
+            requests.iter().filter(|r| r.kind == RequestKind::Chat && r.scenario.as_ref() == Some(scenario));
         let turns: Vec<usize> = of_scenario.map(|request| request.turn).collect();
         assert_eq!(turns, (0..*length).collect::<Vec<_>>(), "turns of `{scenario}`");
     }
-    let unknown: Vec<_> = requests.iter().filter(|r| r.kind == Kind::Chat && r.scenario.is_none()).collect();
+    let unknown: Vec<_> =
+        requests.iter().filter(|r| r.kind == RequestKind::Chat && r.scenario.is_none()).collect();
     assert!(unknown.is_empty(), "not in the story: {unknown:?}");
 }
 
@@ -207,7 +208,7 @@ fn check_calls(storage: &Path, sessions: &[Session]) {
     assert_eq!(failed.len(), n_meant, "failed calls: {failed:#?}");
 }
 
-/// Errors name the address they came from. Puts that of the provider for which the scripted model stands.
+/// Replaces the address of the scripted model, which errors name, by that of the provider it stands for.
 fn hide_address(storage: &Path, model: &ModelServer) {
     for path in files_below(storage) {
         let text = read(&path);

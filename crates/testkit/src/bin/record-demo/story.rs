@@ -1,8 +1,8 @@
-//! What is recorded, as data: who says what, where and when. The playbook of the model follows from it.
+//! The recorded story as data: who says what, where and when. The playbook of the model follows from it.
 
 use std::fmt;
 
-use annals_testkit::model::{Entry, Playbook, Turn};
+use annals_testkit::model::{Playbook, PlaybookEntry, Turn};
 
 use crate::meter::Meter;
 
@@ -16,22 +16,22 @@ pub(crate) struct Session {
     pub(crate) changes: Vec<(Time, Change)>,
 }
 
-/// Something the user says, and the replies that follow until the user has the word again.
+/// A prompt of the user, and the replies that follow until the next one.
 #[derive(Debug)]
 pub(crate) struct Prompt {
     pub(crate) at: Time,
     pub(crate) agent: &'static str,
     /// Unique within the story, since the model knows by it what to answer.
     pub(crate) text: &'static str,
-    /// What the text mentions with an `@`.
+    /// Files and agents that the text mentions with an `@`.
     pub(crate) mentions: Vec<Mention>,
-    /// What the model calls this prompt. That of the first one becomes the title of the session.
+    /// The model's title for this prompt. The title of the first prompt becomes that of the session.
     pub(crate) title: &'static str,
     pub(crate) turns: Vec<Turn>,
     /// Conversations of subagents that these turns start.
     pub(crate) subagents: Vec<Subagent>,
     pub(crate) ending: Ending,
-    /// How many tool calls are meant to fail.
+    /// Number of tool calls that should fail.
     pub(crate) n_failed_calls: usize,
 }
 
@@ -142,7 +142,7 @@ impl Prompt {
 /// The number of turns each scenario of the playbook has, by the scenario's name.
 pub(crate) type Lengths = Vec<(String, usize)>;
 
-/// What the model says in all sessions, with plausible token counts and at a plausible pace.
+/// The model's replies in all sessions, with plausible token counts and at a plausible pace.
 pub(crate) fn playbook(sessions: &[Session]) -> (Playbook, Lengths) {
     let mut playbook = Playbook::default();
     let mut lengths = Vec::new();
@@ -150,7 +150,7 @@ pub(crate) fn playbook(sessions: &[Session]) -> (Playbook, Lengths) {
         let name = format!("{:02} {title}", lengths.len());
         lengths.push((name.clone(), turns.len()));
         let pattern = regex::escape(text);
-        playbook.titles.push(Entry::when(&pattern, title));
+        playbook.titles.push(PlaybookEntry::when(&pattern, title));
         playbook.prompts.push((pattern, name.clone()));
         playbook.scenarios.insert(name, turns);
     };

@@ -1,4 +1,4 @@
-//! Short ways to write turns: what the model says, thinks and calls.
+//! Short ways to write turns: the model's text, reasoning and tool calls.
 
 use annals_testkit::model::Turn;
 use serde_json::{Value, json};
@@ -66,8 +66,8 @@ impl TurnExt for Turn {
     }
 }
 
-/// A piece of a line as it stands, or whole lines: in a text that begins with a line break, each line begins
-/// after a `|`.
+/// A literal piece of a line, or whole lines: in a text that begins with a line break, each line begins after a
+/// `|`.
 pub(crate) fn code(text: &str) -> String {
     let Some(block) = text.strip_prefix('\n') else { return text.to_owned() };
     let lines = block.trim_end().lines();
@@ -100,7 +100,7 @@ fn dedent(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Joins the lines of each paragraph and of each item of a list. Code and tables stay as they are.
+/// Joins the lines of each paragraph and of each item of a list. Code and tables stay unchanged.
 fn unwrap_lines(markdown: &str) -> String {
     let mut text = String::new();
     let mut in_code = false;

@@ -2,24 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::{Reply, Step, frame};
+use super::{Reply, StreamStep, frame};
 
-pub(super) fn script(reply: &Reply<'_>) -> Vec<Step> {
+pub(super) fn script(reply: &Reply<'_>) -> Vec<StreamStep> {
     let turn = reply.turn;
     let chunk = |delta: Value, finish: Option<&str>| {
         frame(&envelope(reply, &json!([{"index": 0, "delta": delta, "finish_reason": finish}])))
     };
-    let delta = |delta: Value| Step::Delta(chunk(delta, None));
-    let done = || Step::Event("data: [DONE]\n\n".to_owned());
+    let delta = |delta: Value| StreamStep::Delta(chunk(delta, None));
+    let done = || StreamStep::Event("data: [DONE]\n\n".to_owned());
 
-    let mut steps = vec![Step::Event(chunk(json!({"role": "assistant", "content": ""}), None))];
+    let mut steps = vec![StreamStep::Event(chunk(json!({"role": "assistant", "content": ""}), None))];
     steps.extend(reply.pieces(&turn.reasoning).map(|piece| delta(json!({"reasoning_content": piece}))));
     steps.extend(reply.pieces(&turn.text).map(|piece| delta(json!({"content": piece}))));
     if let Some(error) = &turn.stream_error {
-        steps.extend([Step::Event(frame(&json!({"error": error}))), done()]);
+        steps.extend([StreamStep::Event(frame(&json!({"error": error}))), done()]);
         return steps;
     }
-    steps.push(Step::BeforeTools);
+    steps.push(StreamStep::BeforeTools);
     for (index, call) in turn.tool_calls.iter().enumerate() {
         let id = call.id.clone().unwrap_or_else(|| reply.call_id("call_", index));
         let function = json!({"name": call.name, "arguments": ""});
@@ -31,10 +31,10 @@ pub(super) fn script(reply: &Reply<'_>) -> Vec<Step> {
             }),
         );
     }
-    steps.push(Step::Closing);
-    steps.push(Step::Event(chunk(json!({}), Some(reply.finish()))));
+    steps.push(StreamStep::Closing);
+    steps.push(StreamStep::Event(chunk(json!({}), Some(reply.finish()))));
     if !turn.no_usage {
-        steps.push(Step::Event(frame(&usage(reply))));
+        steps.push(StreamStep::Event(frame(&usage(reply))));
     }
     steps.push(done());
     steps

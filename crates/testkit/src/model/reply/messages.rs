@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Reply, Step, named_frame};
+use super::{Reply, StreamStep, named_frame};
 
-pub(super) fn script(reply: &Reply<'_>) -> Vec<Step> {
+pub(super) fn script(reply: &Reply<'_>) -> Vec<StreamStep> {
     let turn = reply.turn;
     let mut blocks = Blocks { steps: vec![event(&message_start(reply))], index: 0 };
     if !turn.reasoning.is_empty() {
@@ -26,7 +26,7 @@ pub(super) fn script(reply: &Reply<'_>) -> Vec<Step> {
         blocks.steps.push(event(&json!({"type": "error", "error": error})));
         return blocks.steps;
     }
-    blocks.steps.push(Step::BeforeTools);
+    blocks.steps.push(StreamStep::BeforeTools);
     for (index, call) in turn.tool_calls.iter().enumerate() {
         let id = call.id.clone().unwrap_or_else(|| reply.call_id("toolu_01", index));
         blocks.open(&json!({"type": "tool_use", "id": id, "name": call.name, "input": {}}));
@@ -36,7 +36,7 @@ pub(super) fn script(reply: &Reply<'_>) -> Vec<Step> {
         blocks.close();
     }
     let mut steps = blocks.steps;
-    steps.push(Step::Closing);
+    steps.push(StreamStep::Closing);
     steps.push(event(&json!({
         "type": "message_delta",
         "delta": {"stop_reason": stop_reason(reply.finish()), "stop_sequence": null},
@@ -47,7 +47,7 @@ pub(super) fn script(reply: &Reply<'_>) -> Vec<Step> {
 }
 
 struct Blocks {
-    steps: Vec<Step>,
+    steps: Vec<StreamStep>,
     index: usize,
 }
 
@@ -58,7 +58,7 @@ impl Blocks {
     }
 
     fn delta(&mut self, delta: &Value) {
-        self.steps.push(Step::Delta(named_frame(&self.growth(delta))));
+        self.steps.push(StreamStep::Delta(named_frame(&self.growth(delta))));
     }
 
     /// Grows the block by something that is not part of the reply's text.
@@ -76,8 +76,8 @@ impl Blocks {
     }
 }
 
-fn event(data: &Value) -> Step {
-    Step::Event(named_frame(data))
+fn event(data: &Value) -> StreamStep {
+    StreamStep::Event(named_frame(data))
 }
 
 fn message_start(reply: &Reply<'_>) -> Value {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Reply, Step, named_frame};
+use super::{Reply, StreamStep, named_frame};
 
-pub(super) fn script(reply: &Reply<'_>) -> Vec<Step> {
+pub(super) fn script(reply: &Reply<'_>) -> Vec<StreamStep> {
     let turn = reply.turn;
     let mut output = Output { steps: Vec::new(), items: Vec::new(), sequence: 0 };
     output.event(json!({"type": "response.created", "response": response(reply)}));
@@ -20,11 +20,11 @@ pub(super) fn script(reply: &Reply<'_>) -> Vec<Step> {
         output.event(failure);
         return output.steps;
     }
-    output.steps.push(Step::BeforeTools);
+    output.steps.push(StreamStep::BeforeTools);
     for index in 0..turn.tool_calls.len() {
         output.call(reply, index);
     }
-    output.steps.push(Step::Closing);
+    output.steps.push(StreamStep::Closing);
     let (kind, status, details) = match reply.finish() {
         "length" => ("response.incomplete", "incomplete", json!({"reason": "max_output_tokens"})),
         _ => ("response.completed", "completed", Value::Null),
@@ -39,7 +39,7 @@ pub(super) fn script(reply: &Reply<'_>) -> Vec<Step> {
 }
 
 struct Output {
-    steps: Vec<Step>,
+    steps: Vec<StreamStep>,
     /// Finished items, as the last event lists them.
     items: Vec<Value>,
     sequence: usize,
@@ -122,12 +122,12 @@ impl Output {
 
     fn event(&mut self, data: Value) {
         let frame = self.numbered(data);
-        self.steps.push(Step::Event(frame));
+        self.steps.push(StreamStep::Event(frame));
     }
 
     fn delta(&mut self, data: Value) {
         let frame = self.numbered(data);
-        self.steps.push(Step::Delta(frame));
+        self.steps.push(StreamStep::Delta(frame));
     }
 
     fn numbered(&mut self, mut data: Value) -> String {

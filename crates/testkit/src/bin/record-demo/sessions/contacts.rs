@@ -1,4 +1,4 @@
-//! Work in a directory that is no repository.
+//! Work in a directory that is not a repository.
 
 use serde_json::json;
 
