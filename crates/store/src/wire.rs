@@ -1,4 +1,4 @@
-//! JSON shapes of sessions, operations and reports, the same for everything that speaks JSON.
+//! JSON shapes of sessions, operations and reports, shared by every interface that prints JSON.
 //!
 //! Each shape is a struct that serializes to one JSON object and is made from the library's own types. Names, order and meaning of
 //! fields are part of the interface: fields are added, never changed. Times are Unix milliseconds, costs US dollars, sizes bytes; a

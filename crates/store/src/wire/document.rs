@@ -1,4 +1,4 @@
-//! Which document something is about, and how a document differs from another version of it.
+//! Names of documents, and differences between versions of a document.
 
 use annals_core::id::Millis;
 use annals_core::{Document, Key};
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::difference;
 use crate::home::Changed;
 
-/// Which document something is about.
+/// The document that something is about.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct DocumentName<'a> {
     /// Kind of the document: `project`, `session`, `message`, `part`, `todo`, `diff` or `share`.
@@ -49,7 +49,7 @@ impl<'a> From<&'a Key> for DocumentName<'a> {
     }
 }
 
-/// What became of a document between two moments.
+/// A change of a document between two moments.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct DocumentChange<'a> {
     /// What happened: `added`, `removed` or `changed`.
@@ -57,12 +57,12 @@ pub struct DocumentChange<'a> {
     /// Which document.
     #[serde(flatten)]
     pub document: DocumentName<'a>,
-    /// The document at the first moment; `null` if there was none. Of a share it is always `null`.
+    /// The document at the first moment; `null` if it did not exist, and always for a share.
     pub before: Option<&'a RawValue>,
-    /// The document at the second moment; `null` if there was none. Of a share it is always `null`.
+    /// The document at the second moment; `null` if it did not exist, and always for a share.
     pub after: Option<&'a RawValue>,
-    /// Whether the document was being written at one of the two moments. What it said then is not kept, and `before` or
-    /// `after` lacks what came later.
+    /// Whether the document was being written at one of the two moments. Its content at that moment is not kept: `before`
+    /// or `after` is the finished document without what came later.
     #[serde(rename = "inProgress")]
     pub in_progress: bool,
 }
@@ -90,15 +90,15 @@ impl<'a> DocumentChange<'a> {
     }
 }
 
-/// A document that differs between two homes, and was kept as the target has it.
+/// A document that differs between two homes; the target kept its own version.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct DifferingDocument<'a> {
     /// Which document, as the target names it.
     #[serde(flatten)]
     pub document: DocumentName<'a>,
-    /// What the target has.
+    /// The target's version.
     pub target: Gist<'a>,
-    /// What the source has.
+    /// The source's version.
     pub source: Gist<'a>,
 }
 
@@ -112,7 +112,7 @@ impl<'a> From<&'a difference::Differing> for DifferingDocument<'a> {
     }
 }
 
-/// What a version of a document says, in short. Of a share all of it is `null`.
+/// A version of a document, in short. All fields are `null` for a share.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Gist<'a> {
     /// Title of a session.
@@ -121,7 +121,7 @@ pub struct Gist<'a> {
     pub updated: Option<Millis>,
     /// When a session was archived.
     pub archived: Option<Millis>,
-    /// Of other documents: the first words from where the two versions differ.
+    /// For other documents, the first words from where the two versions differ.
     pub text: Option<&'a str>,
 }
 

@@ -1,4 +1,4 @@
-//! Homes and the store: what there is and how much of it.
+//! Homes and the store, with their counts and sizes.
 
 use std::collections::HashSet;
 
@@ -9,12 +9,12 @@ use serde::Serialize;
 use crate::find;
 use crate::home::{Extent, Found, SessionRecord};
 
-/// What there is: homes, the store, and the latest sessions.
+/// Overview of the homes, the store, and the latest sessions.
 #[derive(Debug, Clone, Serialize)]
 pub struct Overview {
-    /// The homes of OpenCode's that were found or named.
+    /// OpenCode's homes that were found or named.
     pub homes: Vec<Home>,
-    /// The store that commands answer from; `null` where `--home` names a home of OpenCode's.
+    /// The store that commands answer from; `null` if `--home` names one of OpenCode's homes.
     pub store: Option<Store>,
     /// Number of sessions that commands answer from.
     pub sessions: usize,
@@ -30,7 +30,7 @@ pub struct Overview {
 const LATEST: usize = 5;
 
 impl Overview {
-    /// What there is, with all sessions, the last used first.
+    /// An overview of these homes and this store. `sessions` are all sessions, the last used first.
     pub fn of(
         homes: Vec<Home>,
         store: Option<Store>,
@@ -69,10 +69,10 @@ pub struct Home {
     pub updated: Option<Millis>,
     /// Number of sessions that could not be read.
     pub problems: usize,
-    /// What of the home is not read. The field is left out if there is nothing to say.
+    /// Remarks on content of the home that is not read. The field is left out if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    /// Whether the database is damaged where its rows are counted. Then the exit code is 3.
+    /// Whether the database is so damaged that its rows cannot be counted. Then the exit code is 3.
     pub damaged: bool,
 }
 
@@ -112,7 +112,7 @@ pub struct Store {
     pub revised: Option<Millis>,
     /// Whether the store was just brought up to date.
     pub synced: bool,
-    /// The text index; `null` until something was searched or `annals sync` was run.
+    /// The text index; `null` before the first search or `annals sync`.
     pub index: Option<TextIndex>,
 }
 
@@ -163,7 +163,7 @@ pub struct SampleHome {
     pub home: String,
 }
 
-/// Number of different projects of sessions.
+/// Number of different projects that have these sessions.
 fn n_projects(records: &[SessionRecord]) -> usize {
     records.iter().map(|record| &record.project).collect::<HashSet<_>>().len()
 }

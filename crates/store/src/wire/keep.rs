@@ -1,4 +1,4 @@
-//! Care of a store: backups, pruning, forgetting.
+//! Maintenance of a store: backups, pruning, forgetting.
 
 use std::path::Path;
 
@@ -31,18 +31,18 @@ impl Backup {
     }
 }
 
-/// A backup that was put in the place of a store.
+/// A backup that was restored in place of a store.
 #[derive(Debug, Clone, Serialize)]
 pub struct RestoredBackup {
     /// The backup.
     #[serde(flatten)]
     pub backup: Backup,
-    /// The file that keeps the store that was there before; `null` if there was none.
+    /// The file that the previous store was kept as; `null` if there was no store.
     pub kept: Option<String>,
 }
 
 impl RestoredBackup {
-    /// The backup `file` in the place of a store.
+    /// The backup `file`, restored in place of a store.
     pub fn of(store: &Path, file: &Path, restored: &upkeep::RestoredBackup) -> RestoredBackup {
         let upkeep::RestoredBackup { bytes, documents, revisions, ref kept } = *restored;
         RestoredBackup {
@@ -56,7 +56,7 @@ impl RestoredBackup {
     }
 }
 
-/// Earlier states that were given up, or would be.
+/// Earlier states that were pruned, or would be.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PruneReport<'a> {
@@ -66,9 +66,9 @@ pub struct PruneReport<'a> {
     pub bytes: u64,
     /// The states by session, the largest first.
     pub sessions: Vec<PrunedSession<'a>>,
-    /// Whether the states were given up; `false` if they would be.
+    /// Whether the states were pruned; `false` if they only would be.
     pub pruned: bool,
-    /// Number of files and rows from before old operations.
+    /// Number of files and rows kept from before old operations.
     pub operation_states: usize,
     /// Size of these files and rows.
     pub operation_bytes: u64,
@@ -87,7 +87,7 @@ pub struct PrunedSession<'a> {
 }
 
 impl<'a> PruneReport<'a> {
-    /// What was given up, or would be.
+    /// The report of what was pruned, or would be.
     pub fn of(pruned: &'a Pruned, is_done: bool) -> PruneReport<'a> {
         PruneReport {
             states: pruned.states(),
@@ -122,14 +122,14 @@ pub struct ForgetReport<'a> {
     pub states: usize,
     /// Number of revisions that have lost their reasons.
     pub revisions: usize,
-    /// Whether the file was written anew. If not, remains may be left in it.
+    /// Whether the file was rewritten. If not, it may still contain remains.
     pub rewritten: bool,
-    /// Whether the log of the file was emptied. If not, remains may be left in it.
+    /// Whether the log of the file was emptied. If not, it may still contain remains.
     pub log_emptied: bool,
     /// Files and directories beside the store that may still hold the sessions.
     pub copies: Vec<String>,
-    /// Databases of OpenCode's from which the sessions were deleted. Their unused pages and their log may hold remains until
-    /// OpenCode writes over them.
+    /// OpenCode's databases from which the sessions were deleted. Their unused pages and their log may hold remains until
+    /// OpenCode overwrites them.
     pub remains: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Operations: those that were recorded, and what a command did as one.
+//! Operations: the recorded ones, and the effects of a command that is one.
 
 use annals_core::Key;
 use annals_core::id::{Millis, SessionId};
@@ -17,13 +17,13 @@ pub struct Operation<'a> {
     pub kind: &'a str,
     /// The command as it was given.
     pub words: &'a str,
-    /// How far the operation got: `underway`, `done`, or `partial` if it was cut short and something was changed since.
+    /// State of the operation: `underway`, `done`, or `partial` if it was interrupted and something was changed since.
     pub state: &'static str,
     /// The user who gave the command.
     pub user: Option<&'a str>,
-    /// The machine it was given on.
+    /// The machine on which the command was given.
     pub host: Option<&'a str>,
-    /// The process that carried it out.
+    /// The process that carried out the operation.
     pub pid: Option<u32>,
     /// The homes that the operation changed.
     pub places: &'a [String],
@@ -32,9 +32,9 @@ pub struct Operation<'a> {
     pub session_ids: Vec<&'a str>,
     /// Numbers of the store's revisions that belong to the operation.
     pub revisions: &'a [i64],
-    /// The operation that this one took back.
+    /// The operation that this one undid.
     pub undoes: Option<i64>,
-    /// The operation that took this one back.
+    /// The operation that undid this one.
     #[serde(rename = "undoneBy")]
     pub undone_by: Option<i64>,
 }
@@ -64,10 +64,10 @@ impl<'a> From<&'a ops::Operation> for Operation<'a> {
     }
 }
 
-/// What a command did as an operation.
+/// The effect of a command as an operation.
 #[derive(Debug, Clone, Serialize)]
 pub struct OperationEffect {
-    /// Number of the operation, which `annals undo` takes; `null` if nothing had to be changed or nothing records it.
+    /// Number of the operation, which `annals undo` takes; `null` if nothing had to be changed or no store records it.
     pub operation: Option<i64>,
     /// The homes that were changed, or would be.
     pub places: Vec<String>,
@@ -114,9 +114,9 @@ pub struct RemovedSessions {
     pub parts: usize,
     /// Number of all documents.
     pub documents: usize,
-    /// Whether they were deleted; `false` if they would be.
+    /// Whether they were deleted; `false` if they only would be.
     pub removed: bool,
-    /// Whether the store has what was deleted, or would have it.
+    /// Whether the store keeps the deleted documents, or would keep them.
     pub kept: bool,
     /// What was done.
     #[serde(flatten)]
@@ -127,7 +127,7 @@ pub struct RemovedSessions {
 }
 
 impl RemovedSessions {
-    /// What would be deleted.
+    /// The sessions that a plan would delete.
     pub fn planned(plan: &RemovalPlan) -> RemovedSessions {
         // Homes may differ in what they hold: the fullest copy counts.
         let removals = plan.homes.iter().map(|(_, removal)| removal).chain(&plan.store);
@@ -149,19 +149,19 @@ impl RemovedSessions {
         }
     }
 
-    /// The same sessions, deleted.
+    /// These sessions after the deletion.
     pub fn done(self, report: &Report) -> RemovedSessions {
         RemovedSessions { removed: true, effect: report.into(), still_in: report.still_in.clone(), ..self }
     }
 }
 
-/// A session that became what it was.
+/// A session that was restored to an earlier state.
 #[derive(Debug, Clone, Serialize)]
 pub struct RestoredSession<'a> {
     /// Id of the session.
     #[serde(rename = "sessionID")]
     pub session_id: &'a str,
-    /// The store's revision that did it; `null` if nothing had to be changed.
+    /// The store's revision that restored the session; `null` if nothing had to be changed.
     pub revision: Option<i64>,
     /// Number of documents written, in the home or store where most were.
     pub written: usize,
@@ -173,7 +173,7 @@ pub struct RestoredSession<'a> {
 }
 
 impl<'a> RestoredSession<'a> {
-    /// What restoring `session` did, as the revision with this number.
+    /// The effect of restoring `session` as the revision with this number.
     pub fn of(
         session: &'a SessionId,
         restored: &ops::Restored,
@@ -189,17 +189,17 @@ impl<'a> RestoredSession<'a> {
     }
 }
 
-/// An operation that was taken back.
+/// An operation that was undone.
 #[derive(Debug, Clone, Serialize)]
 pub struct UndoneOperation<'a> {
-    /// Number of the operation that was taken back.
+    /// Number of the operation that was undone.
     #[serde(rename = "undoneOperation")]
     pub undone_operation: i64,
-    /// Its kind.
+    /// Kind of the operation that was undone.
     pub kind: &'a str,
     /// The command as it was given.
     pub words: &'a str,
-    /// What was done. The operation is the one that took the other back.
+    /// What was done. The operation is the one that undid the other.
     #[serde(flatten)]
     pub effect: OperationEffect,
     /// Ids of the sessions that the operation was about.

@@ -6,10 +6,10 @@ use serde::Serialize;
 use crate::home::Quarantined;
 use crate::problem;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckReport<'a> {
-    /// The problems; none if all is in order.
+    /// The problems; empty if none were found.
     pub problems: Vec<Problem<'a>>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Documents that could not be read, a text for each: where it is, and why. `line` makes a text fit to show.
+/// Documents that could not be read, one text each: the place and the reason. `line` makes a text safe to show.
 pub(super) fn texts(quarantined: &[Quarantined], line: impl Fn(&str) -> String) -> Vec<String> {
     quarantined.iter().map(|quarantined| line(&quarantined.to_string())).collect()
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::home::{self, Receipt};
 
-/// What a store committed together.
+/// Changes that a store committed together.
 #[derive(Debug, Clone, Serialize)]
 pub struct Revision<'a> {
     /// Number of the revision.
@@ -14,7 +14,7 @@ pub struct Revision<'a> {
     pub time: Millis,
     /// Why it was made.
     pub reason: &'a str,
-    /// The home that a sync found the changes in; `null` for what was committed to the store itself.
+    /// The home in which a sync found the changes; `null` for changes committed to the store itself.
     pub home: Option<&'a str>,
     /// Number of documents written.
     pub written: usize,
@@ -57,14 +57,14 @@ impl<'a> From<&'a home::Revision> for Revision<'a> {
     }
 }
 
-/// A revision that was taken back.
+/// A revision that was undone.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct UndoneRevision<'a> {
-    /// Number of the revision that was taken back.
+    /// Number of the revision that was undone.
     pub undone: i64,
     /// Why that revision was made.
     pub reason: &'a str,
-    /// The revision that took it back; `null` if nothing had to be changed.
+    /// The revision that undid it; `null` if nothing had to be changed.
     pub revision: Option<i64>,
     /// Number of documents written.
     pub written: usize,
@@ -73,7 +73,7 @@ pub struct UndoneRevision<'a> {
 }
 
 impl<'a> UndoneRevision<'a> {
-    /// A revision, and the commit that took it back.
+    /// A revision, and the commit that undid it.
     pub fn of(revision: &'a home::Revision, receipt: &Receipt) -> UndoneRevision<'a> {
         UndoneRevision {
             undone: revision.number,

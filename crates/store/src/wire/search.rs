@@ -14,25 +14,25 @@ pub struct SearchHit<'a> {
     /// The message that was hit; `null` for a hit in the title of the session.
     #[serde(rename = "messageID")]
     pub message_id: Option<&'a str>,
-    /// The part that was hit; `null` for a hit in what a message itself says.
+    /// The part that was hit; `null` for a hit in the message document itself.
     #[serde(rename = "partID")]
     pub part_id: Option<&'a str>,
     /// Title of the session.
     pub title: &'a str,
     /// Role of the message: `user` or `assistant`.
     pub role: Option<&'a str>,
-    /// Type of the part; `message` for a hit in what a message itself says, `title` for a hit in the title of the session.
+    /// Type of the part; `message` for a hit in the message document itself, `title` for a hit in the title of the session.
     #[serde(rename = "type")]
     pub kind: &'a str,
     /// The tool, if the part is a tool call.
     pub tool: Option<&'a str>,
     /// When the message was made.
     pub time: Option<Millis>,
-    /// Rank of the hit: the better, the higher. It has no meaning in itself.
+    /// Score of the hit: higher is better. The number has no meaning by itself.
     pub score: f32,
     /// The piece of text around the hit, in one line.
     pub snippet: &'a str,
-    /// Where the words stand in the snippet, each as `[from, to]` in characters (Unicode code points).
+    /// Places of the matched words in the snippet, each as `[from, to]` in characters (Unicode code points).
     pub highlights: Vec<[usize; 2]>,
 }
 

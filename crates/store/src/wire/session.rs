@@ -1,4 +1,4 @@
-//! Sessions: one in a list, a tree of them, and the todo list of one.
+//! Sessions in a list or a tree, and the todo list of a session.
 
 use annals_core::Document;
 use annals_core::id::{Millis, SessionId};
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::summary::{SessionState, SessionSummary};
 use crate::wire::usage::Tokens;
 
-/// A session in numbers.
+/// A session with its counts and sums.
 #[derive(Debug, Clone, Serialize)]
 pub struct Session<'a> {
     /// Id of the session.
@@ -46,11 +46,11 @@ pub struct Session<'a> {
     pub agents: &'a [String],
     /// Ids of the sessions that this one started.
     pub children: Vec<&'a str>,
-    /// The homes that hold the session, the one it was read from first. Of a store's session: the homes it comes from.
+    /// The homes that hold the session, the one it was read from first. For a session of a store, the homes it comes from.
     pub origins: Vec<String>,
     /// When the session was found to be in none of these homes any more.
     pub gone: Option<Millis>,
-    /// How the last answer stands, as far as messages tell: `empty`, `done`, `failed` or `open`.
+    /// State of the last answer, judged by the messages: `empty`, `done`, `failed` or `open`.
     pub status: &'static str,
 }
 
@@ -90,7 +90,7 @@ fn status(state: SessionState) -> &'static str {
     }
 }
 
-/// A session with the sessions that it started, and theirs.
+/// A session with the sessions that it started, and the sessions that those started.
 #[derive(Debug, Clone, Serialize)]
 pub struct SessionTree<'a> {
     /// The session itself.
@@ -106,7 +106,7 @@ pub struct TodoList<'a> {
     /// Id of the session.
     #[serde(rename = "sessionID")]
     pub session_id: &'a str,
-    /// The list as stored: the model may have added fields of its own. Empty if the session has none.
+    /// The list as stored; the model may have added fields of its own. Empty if the session has no list.
     pub todos: &'a RawValue,
 }
 

@@ -81,7 +81,7 @@ pub struct AnswerSums {
 }
 
 impl<'a> Stats<'a> {
-    /// The shape of sums. `window` is the number of days asked for, and `date` names a day, given in days since the epoch.
+    /// The shape of sums. `window` is the number of days asked for; `date` formats a day, given in days since the epoch.
     pub fn of(stats: &'a stats::Stats, window: Option<u32>, date: impl Fn(i64) -> String) -> Stats<'a> {
         let days = stats.days_spanned(window);
         Stats {
@@ -106,7 +106,7 @@ impl<'a> Stats<'a> {
     }
 }
 
-/// A map with other keys and values.
+/// A map with its keys and values converted.
 fn by<'a, K, V, L: Ord, W>(
     map: &'a BTreeMap<K, V>,
     key: impl Fn(&'a K) -> L,

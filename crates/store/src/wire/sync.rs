@@ -1,4 +1,4 @@
-//! What a sync took over, and what was done to the text index.
+//! Reports of a sync and of updates to the text index.
 
 use annals_core::id::SessionId;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use crate::search::Indexed;
 use crate::sync;
 use crate::wire::problem;
 
-/// What a sync did.
+/// The report of a sync.
 #[derive(Debug, Clone, Serialize)]
 pub struct SyncReport<'a> {
     /// The file of the store.
@@ -18,17 +18,17 @@ pub struct SyncReport<'a> {
     pub looked: usize,
     /// Number of sessions seen for the first time.
     pub new: usize,
-    /// Number of sessions known before of which something had changed.
+    /// Number of known sessions that had changed.
     pub changed: usize,
-    /// Ids of sessions that are no longer where they were.
+    /// Ids of sessions that are gone from their homes.
     pub gone: Vec<&'a str>,
     /// Number of sessions that were left alone because `annals forget` has erased them.
     pub forgotten: usize,
     /// Number of documents that were looked at: `imported`, `unchanged` and `quarantined` together.
     pub seen: usize,
-    /// Number of documents taken over, new or changed.
+    /// Number of documents imported, new or changed.
     pub imported: usize,
-    /// Number of documents found as they were.
+    /// Number of documents that had not changed.
     pub unchanged: usize,
     /// Number of documents that could not be read.
     pub quarantined: usize,
@@ -36,16 +36,16 @@ pub struct SyncReport<'a> {
     pub deleted: usize,
     /// Number of states taken from OpenCode's own log (`--events`).
     pub recorded: usize,
-    /// What was done to the text index; `null` with `--no-index`.
+    /// The update of the text index; `null` with `--no-index`.
     pub index: Option<IndexUpdate>,
-    /// Homes that could not be read at all, a text for each.
+    /// Homes that could not be read at all, one text each.
     pub failed: Vec<String>,
-    /// Documents that could not be read, a text for each.
+    /// Documents that could not be read, one text each.
     pub problems: Vec<String>,
 }
 
 impl<'a> SyncReport<'a> {
-    /// What a sync of the store at this path did. `line` makes a text fit to show.
+    /// The report of a sync of the store at this path. `line` makes a text safe to show.
     pub fn of(
         account: &'a sync::Account,
         store: String,
@@ -73,7 +73,7 @@ impl<'a> SyncReport<'a> {
     }
 }
 
-/// What was done to the text index.
+/// An update of the text index.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct IndexUpdate {
     /// Number of documents that were added.
@@ -88,7 +88,7 @@ impl From<Indexed> for IndexUpdate {
     }
 }
 
-/// What was rebuilt from documents.
+/// Derived data that was rebuilt from documents.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct ReindexReport {
     /// Number of sessions that were counted.

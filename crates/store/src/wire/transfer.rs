@@ -1,4 +1,4 @@
-//! What a copy or an import brought over.
+//! Reports of a copy and of an import.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::wire::document::DifferingDocument;
 use crate::wire::operation::OperationEffect;
 use crate::wire::problem;
 
-/// What a copy did, or would do.
+/// The report of a copy that was made, or would be.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CopyReport<'a> {
@@ -34,42 +34,42 @@ pub struct CopyReport<'a> {
     pub converted: usize,
     /// Ids of sessions that were used more recently in the target, and left alone.
     pub newer_in_target: Vec<&'a str>,
-    /// Number of messages that the source does not have.
+    /// Number of messages that only the target has.
     pub only_in_target: usize,
-    /// Members that the target has no place for, and how often they occurred.
+    /// Fields that the target cannot hold, and how often each occurred.
     pub lost: &'a BTreeMap<String, usize>,
-    /// Kinds of documents that the target has no place for, and how many there were. These are not in `seen`.
+    /// Kinds of documents that the target cannot hold, and the number of each. These are not in `seen`.
     pub not_held: &'a BTreeMap<&'static str, usize>,
-    /// Ids of projects that the target knows by another id, with that id.
+    /// Ids of projects that have another id in the target, each with that id.
     pub refiled: BTreeMap<&'a str, &'a str>,
     /// Number of files of long tool output that were copied.
     pub tool_outputs: usize,
     /// Number of files of long tool output that were left behind.
     pub tool_outputs_left: usize,
-    /// Documents that could not be read or stored, a text for each.
+    /// Documents that could not be read or stored, one text each.
     pub problems: Vec<String>,
-    /// Documents that differ, and were kept as the target has them. They are no failure.
+    /// Documents that differ; the target kept its own version. They are not failures.
     pub differing: Vec<DifferingDocument<'a>>,
     /// The sessions of which something was copied, or would be.
     pub copied_sessions: Vec<CopiedSession<'a>>,
-    /// Files that were written besides documents.
+    /// Other files that were written.
     pub files: Vec<String>,
-    /// Number of the operation, which `annals undo` takes; `null` if nothing had to be changed or nothing records it.
+    /// Number of the operation, which `annals undo` takes; `null` if nothing had to be changed or no store records it.
     pub operation: Option<i64>,
 }
 
-/// Counts of sessions that a copy came to.
+/// Counts of the sessions in a copy.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct CopyTally {
-    /// Number of sessions in the source: the other four together.
+    /// Number of sessions in the source: the sum of the other four.
     pub seen: usize,
     /// Number of sessions of which something was copied, or would be.
     pub copied: usize,
     /// Number of sessions that the target had already, or has in a newer state.
     pub unchanged: usize,
-    /// Number of sessions of which documents differ, and nothing else was to be copied.
+    /// Number of sessions with documents that differ, and nothing else to copy.
     pub differing: usize,
-    /// Number of sessions of which nothing could be copied.
+    /// Number of sessions that could not be copied at all.
     pub quarantined: usize,
 }
 
@@ -83,7 +83,7 @@ pub struct CopiedSession<'a> {
 }
 
 impl<'a> CopyReport<'a> {
-    /// What a copy did as this operation. `line` makes a text fit to show.
+    /// The report of a copy as this operation. `line` makes a text safe to show.
     pub fn of(
         account: &'a copy::Account,
         is_dry_run: bool,
@@ -129,7 +129,7 @@ impl<'a> From<&'a copy::CopiedSession> for CopiedSession<'a> {
     }
 }
 
-/// What an import did.
+/// The report of an import.
 #[derive(Debug, Clone, Serialize)]
 pub struct ImportReport<'a> {
     /// Number of documents in the file: `imported`, `unchanged`, `quarantined` and the length of `differing` together.
@@ -147,12 +147,12 @@ pub struct ImportReport<'a> {
     /// What was done.
     #[serde(flatten)]
     pub effect: OperationEffect,
-    /// Documents that differ, and were kept as the home has them. They are no failure.
+    /// Documents that differ; the home kept its own version. They are not failures.
     pub differing: Vec<DifferingDocument<'a>>,
 }
 
 impl<'a> ImportReport<'a> {
-    /// What an import did as an operation.
+    /// The report of an import as an operation.
     pub fn of(account: &'a import::Account, report: &Report) -> ImportReport<'a> {
         ImportReport {
             seen: account.seen,
