@@ -1,7 +1,7 @@
-//! The short way to read and write sessions: ids, times, keys, transactions and the text index are looked after here.
+//! The short way to read and write sessions: it takes care of ids, times, keys, transactions and the text index.
 //!
-//! A [`Store`] is any home: a store of annals, or a directory or database of OpenCode's. What its methods do not offer is
-//! one call away: [`Store::home`] gives the traits underneath, [`Store::annals`] the store with its history and events.
+//! A [`Store`] is any home: an annals store, or OpenCode's directory or database. Everything beyond its methods is one call
+//! away: [`Store::home`] gives the traits underneath, [`Store::annals`] the store with its history and events.
 
 mod messages;
 mod new_session;
@@ -44,56 +44,56 @@ pub use sessions::Sessions;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Store {
-    home: Arc<Home>,
+    home: Arc<AnyHome>,
 }
 
-/// The kinds of homes there are.
+/// A home of any kind.
 #[derive(Debug)]
-enum Home {
+enum AnyHome {
     Annals(Box<dyn store::Store>),
     Directory(OpencodeDirectory),
     Database(OpencodeDatabase),
 }
 
-impl Home {
+impl AnyHome {
     fn as_write(&self) -> &dyn Write {
         match self {
-            Home::Annals(store) => &**store,
-            Home::Directory(directory) => directory,
-            Home::Database(database) => database,
+            AnyHome::Annals(store) => &**store,
+            AnyHome::Directory(directory) => directory,
+            AnyHome::Database(database) => database,
         }
     }
 
-    /// The version of OpenCode whose documents are written here, and which a new session names as its maker. A store takes
-    /// documents as they are, so they get the form that files have.
+    /// The version of OpenCode whose documents are written here; a new session names it as its maker. An annals store takes
+    /// documents in any form, so they get the form of files.
     fn version(&self) -> &'static str {
         match self {
-            Home::Annals(_) | Home::Directory(_) => "1.1.65",
-            Home::Database(_) if self.keeps_last_prompt() => "1.18.33",
-            Home::Database(_) => "1.2.27",
+            AnyHome::Annals(_) | AnyHome::Directory(_) => "1.1.65",
+            AnyHome::Database(_) if self.keeps_last_prompt() => "1.18.33",
+            AnyHome::Database(_) => "1.2.27",
         }
     }
 
-    /// Whether a session says here with which agent and model it was prompted last. Databases do that have the tables of
-    /// OpenCode 1.16 and later.
+    /// Whether sessions of this home record the agent and model of their last prompt. Only databases with the tables of
+    /// OpenCode 1.16 and later do.
     fn keeps_last_prompt(&self) -> bool {
-        matches!(self, Home::Database(database) if database.identity_rule() == IdentityRule::Remote)
+        matches!(self, AnyHome::Database(database) if database.identity_rule() == IdentityRule::Remote)
     }
 }
 
 impl Store {
-    /// Opens what is at a path: an `annals.db`, OpenCode's database, its data directory or its `storage` directory.
+    /// Opens the home at a path: an `annals.db`, OpenCode's database, its data directory or its `storage` directory.
     ///
-    /// If nothing is there and the name ends in `.db`, a new store is made, with the directories above it. A database of
-    /// OpenCode's (`opencode….db`) is never made: that is OpenCode's business. To be told that a store is missing instead,
-    /// use [`Store::open_existing`].
+    /// If the path does not exist and its name ends in `.db`, a new store is created, with the directories above it. An
+    /// OpenCode database (`opencode….db`) is never created: only OpenCode does that. [`Store::open_existing`] creates
+    /// nothing and reports a missing store instead.
     ///
-    /// A data directory that has a database stands for that database, since that is where its OpenCode reads and writes. The
-    /// files that an earlier version left beside it are opened by the path of `storage`.
+    /// A data directory with a database stands for that database, since its OpenCode reads and writes there. Files that an
+    /// earlier version left beside the database are opened by the path of `storage`.
     pub fn open(path: impl AsRef<Path>) -> Result<Store, OpenError> {
         let path = path.as_ref();
         let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        // A name that is taken by something that cannot be looked at is not free.
+        // A path whose entry cannot be examined is not free.
         let is_free =
             path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
         if is_free && name.ends_with(".db") && !name.starts_with("opencode") {
@@ -102,7 +102,7 @@ impl Store {
         Store::open_existing(path)
     }
 
-    /// Opens what is at a path, as [`Store::open`] does, and makes nothing.
+    /// Opens the home at a path as [`Store::open`] does, but creates nothing.
     pub fn open_existing(path: impl AsRef<Path>) -> Result<Store, OpenError> {
         let path = path.as_ref();
         if path.is_dir() {
@@ -142,25 +142,25 @@ impl Store {
         NewSession::new(self.clone(), directory.as_ref())
     }
 
-    /// Finds what was said, in the language of [queries](annals_core::search::query): words, `"phrases"`, `beginnings*`,
-    /// `this OR that`, `-not`, `role:user`, `tool:bash`.
+    /// Searches the text of all conversations, in the [query language](annals_core::search::query): words, `"phrases"`,
+    /// `prefixes*`, `this OR that`, `-not`, `role:user`, `tool:bash`.
     ///
-    /// A store of annals brings its text index up to date first and gives the best hits first. OpenCode's homes have no
+    /// An annals store brings its text index up to date first and gives the best hits first. OpenCode's homes have no
     /// index: every conversation is read, the one used last first.
     pub fn search(&self, query: &str) -> Result<TextHits, FindTextError> {
         TextHits::find(self.clone(), query)
     }
 
-    /// The home underneath: everything that can be asked of any home, and any transaction.
+    /// The home underneath: all queries that any home answers, and any transaction.
     pub fn home(&self) -> &dyn Write {
         self.home.as_write()
     }
 
-    /// The store of annals underneath, with its history, events and text index. None if this is a home of OpenCode's.
+    /// The annals store underneath, with its history, events and text index. `None` if this is one of OpenCode's homes.
     pub fn annals(&self) -> Option<&dyn store::Store> {
         match &*self.home {
-            Home::Annals(store) => Some(&**store),
-            Home::Directory(_) | Home::Database(_) => None,
+            AnyHome::Annals(store) => Some(&**store),
+            AnyHome::Directory(_) | AnyHome::Database(_) => None,
         }
     }
 }
@@ -173,19 +173,19 @@ impl<S: store::Store + 'static> From<S> for Store {
 
 impl From<Box<dyn store::Store>> for Store {
     fn from(store: Box<dyn store::Store>) -> Store {
-        Store { home: Arc::new(Home::Annals(store)) }
+        Store { home: Arc::new(AnyHome::Annals(store)) }
     }
 }
 
 impl From<OpencodeDirectory> for Store {
     fn from(directory: OpencodeDirectory) -> Store {
-        Store { home: Arc::new(Home::Directory(directory)) }
+        Store { home: Arc::new(AnyHome::Directory(directory)) }
     }
 }
 
 impl From<OpencodeDatabase> for Store {
     fn from(database: OpencodeDatabase) -> Store {
-        Store { home: Arc::new(Home::Database(database)) }
+        Store { home: Arc::new(AnyHome::Database(database)) }
     }
 }
 

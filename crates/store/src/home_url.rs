@@ -1,14 +1,14 @@
-//! The name of a home: what a person types after `--home`, and what a store keeps of the homes it follows.
+//! The name of a home: the argument of `--home`, and the form in which a store keeps the homes it follows.
 //!
-//! A name is parsed once. Nothing here looks at the disk or asks for the current directory: a relative path stays relative until
-//! [`HomeUrl::resolved`] gets the directory it is relative to.
+//! A name is parsed once. Nothing here looks at the disk or asks for the current directory: a relative path stays relative
+//! until [`HomeUrl::resolved`] gets the directory it is relative to.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The name of a home. Shown as `--home` takes it, except that passwords are masked.
+/// The name of a home. Displayed in the form that `--home` takes, except that passwords are masked.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum HomeUrl {
@@ -16,11 +16,11 @@ pub enum HomeUrl {
     Path(PathBuf),
     /// A store in a PostgreSQL database. Reserved: nothing opens it yet.
     Postgres(PostgresUrl),
-    /// A directory of Claude Code's. Reserved: nothing opens it yet.
+    /// A Claude Code directory. Reserved: nothing opens it yet.
     ClaudeCode(PathBuf),
-    /// A directory of Codex's. Reserved: nothing opens it yet.
+    /// A Codex directory. Reserved: nothing opens it yet.
     Codex(PathBuf),
-    /// Several homes read as one. No text is parsed to this.
+    /// Several homes read as one. No text parses to this.
     Several(Vec<HomeUrl>),
 }
 
@@ -28,11 +28,11 @@ pub enum HomeUrl {
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PostgresUrl(String);
 
-/// A text is not the name of a home.
+/// Why a text is not the name of a home.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HomeUrlError {
-    /// It begins with a scheme that no home has.
+    /// The text begins with an unknown scheme.
     #[error(
         "unknown scheme {scheme:?} in {shown}; homes are paths, `file:` URLs, and later `postgres:`, `claude-code:` and `codex:`"
     )]
@@ -45,10 +45,10 @@ pub enum HomeUrlError {
 }
 
 impl HomeUrl {
-    /// Parses what a person typed.
+    /// Parses a name that a person typed.
     ///
-    /// The rest of a `file:` URL is taken as the path as it stands: nothing in it is percent-decoded. A colon alone makes no unknown
-    /// scheme, because files may have one in their names; `://` does.
+    /// The rest of a `file:` URL is the path, without percent-decoding. A colon alone does not make an unknown scheme,
+    /// because file names may contain one; `://` does.
     pub fn parse(text: &str) -> Result<HomeUrl, HomeUrlError> {
         let Some((scheme, rest)) = split_scheme(text) else { return Ok(HomeUrl::Path(PathBuf::from(text))) };
         let path = || PathBuf::from(rest.strip_prefix("//").unwrap_or(rest));
@@ -64,7 +64,7 @@ impl HomeUrl {
         }
     }
 
-    /// The name that a store has kept. A store keeps what was a name when it was written, so what cannot be parsed is a path.
+    /// The name that a store has kept. It was valid when it was stored, so a text that does not parse is a path.
     pub fn of_stored(text: &str) -> HomeUrl {
         HomeUrl::parse(text).unwrap_or_else(|_| HomeUrl::Path(PathBuf::from(text)))
     }
@@ -77,7 +77,7 @@ impl HomeUrl {
         }
     }
 
-    /// Where the home is, if it is named by a path.
+    /// The path of the home, if a path names it.
     pub fn path(&self) -> Option<&Path> {
         match self {
             HomeUrl::Path(path) => Some(path),
@@ -131,7 +131,7 @@ impl fmt::Display for HomeUrl {
 
 impl fmt::Debug for HomeUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A derived one would show passwords.
+        // A derived `Debug` would show passwords.
         write!(f, "{:?}", self.to_string())
     }
 }
@@ -168,7 +168,7 @@ impl From<PathBuf> for HomeUrl {
     }
 }
 
-/// What can name a home where one is opened: a [`HomeUrl`], a path, or a text that is parsed.
+/// A value that names a home to open: a [`HomeUrl`], a path, or a text that is parsed.
 pub trait NamesHome {
     /// The name.
     fn home_url(&self) -> Result<Cow<'_, HomeUrl>, HomeUrlError>;
@@ -204,7 +204,7 @@ impl NamesHome for PathBuf {
     }
 }
 
-/// The schemes that homes have.
+/// The schemes of home names.
 enum Scheme {
     File,
     Postgres,
@@ -224,7 +224,7 @@ impl Scheme {
     }
 }
 
-/// The scheme of a text and what follows its colon. One letter is no scheme but the drive of a path: `C:\x`.
+/// The scheme of a text and the rest after its colon. One letter is not a scheme but the drive of a path: `C:\x`.
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = text.split_once(':')?;
     let is_scheme = scheme.len() > 1
@@ -233,7 +233,7 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
     is_scheme.then_some((scheme, rest))
 }
 
-/// The path of `file:///C:/x`, which begins with a root only because the URL has a slash there.
+/// A path such as that of `file:///C:/x` without the leading slash, which is part of the URL only.
 fn without_root_before_drive(path: PathBuf) -> PathBuf {
     if !cfg!(windows) {
         return path;
@@ -246,13 +246,14 @@ fn without_root_before_drive(path: PathBuf) -> PathBuf {
     }
 }
 
-/// `path` in `directory`; none stays none.
+/// `path` relative to `directory`; an empty path stays empty.
 fn joined(directory: &Path, path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { PathBuf::new() } else { directory.join(path) }
 }
 
-/// A URL without its passwords: the one before the host, and those among the parameters. A password may contain characters that a URL
-/// should have encoded, so everything up to the last `@` counts as one: too much is masked rather than too little.
+/// A URL with its passwords masked: the one before the host, and those among the parameters. A password may contain
+/// characters that a URL should have encoded, so everything up to the last `@` counts as password: too much is masked rather
+/// than too little.
 fn masked(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once(':') else { return url.to_owned() };
     let (slashes, rest) = match rest.strip_prefix("//") {

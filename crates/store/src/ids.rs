@@ -12,17 +12,17 @@ pub fn new_session() -> SessionId {
     next(IdGenerator::session)
 }
 
-/// A new message id, after all that this process has made before.
+/// A new message id, later than all earlier ones of this process.
 pub fn new_message() -> MessageId {
     next(IdGenerator::message)
 }
 
-/// A new part id, after all that this process has made before.
+/// A new part id, later than all earlier ones of this process.
 pub fn new_part() -> PartId {
     next(IdGenerator::part)
 }
 
-/// A name that nothing else has: 32 hexadecimal digits.
+/// A unique random name: 32 hexadecimal digits.
 pub(crate) fn random_name() -> String {
     let mut random = [0; 16];
     getrandom::fill(&mut random).expect("the operating system provides randomness");

@@ -9,9 +9,9 @@ use annals_core::lens::{self, Part};
 use super::system_time;
 use crate::home::{self, MessageRange, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
 
-/// The messages of a session, in order, some of them read at a time.
+/// The messages of a session, in order, read in batches.
 ///
-/// A message that cannot be read is an `Err`, after all that can be. Parts that cannot be read are in
+/// A message that cannot be read is an `Err`; these come after all readable messages. Parts that cannot be read are in
 /// [`Message::unreadable`].
 #[derive(Debug)]
 pub struct Messages<'s> {
@@ -66,8 +66,8 @@ impl Message {
         role.map(|role| role.to_string()).unwrap_or_default()
     }
 
-    /// What was said: the text of its parts, a blank line between them. What the user did not write, such as the content of a
-    /// file, is left out.
+    /// The text of the message: the text of its parts, with a blank line between them. Text that the user did not write,
+    /// such as the content of a file, is left out.
     pub fn text(&self) -> String {
         let texts = self.record.parts.iter().filter_map(|part| match part.document.lens() {
             Part::Text(part) if part.synthetic != Some(true) => part.text.map(|text| text.to_string()),
@@ -92,7 +92,7 @@ impl Message {
         &self.record
     }
 
-    /// The model it was for, if it is a prompt.
+    /// The model that a prompt was for; `None` for other messages.
     pub(super) fn prompted_model(&self) -> Option<(String, String)> {
         let lens::Message::User(prompt) = self.record.stored.document.lens() else { return None };
         let model = prompt.model?;

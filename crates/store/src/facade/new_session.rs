@@ -13,13 +13,14 @@ use crate::home::{CommitError, ConflictKind, ReadError};
 use crate::ids;
 use crate::project::{IdentityError, IdentityRule, ProjectIdentity, RepositoryIds, identify};
 
-/// How often a session is made again because the record of its project appeared in between. It can only do that once.
+/// Limit on attempts to create a session. An attempt fails if the record of its project appeared meanwhile, which can only
+/// happen once.
 const MAX_TRIES: usize = 3;
 
-/// The program that is asked about repositories.
+/// The program that finds repositories.
 const GIT: &str = "git";
 
-/// A session that is going to be made: see [`Store::create_session`].
+/// A session to be created: see [`Store::create_session`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing is written before `save`"]
 pub struct NewSession {
@@ -30,7 +31,7 @@ pub struct NewSession {
     version: Option<String>,
 }
 
-/// A session was not made. Nothing has changed.
+/// Why a session was not created. Nothing has changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
@@ -42,7 +43,7 @@ pub enum CreateError {
         /// Why not.
         source: std::io::Error,
     },
-    /// The project of the directory is not known.
+    /// The project of the directory could not be determined.
     #[error(transparent)]
     Project(#[from] IdentityError),
     /// The document would be too long.
@@ -61,27 +62,27 @@ impl NewSession {
         NewSession { store, directory: directory.to_owned(), title: None, parent: None, version: None }
     }
 
-    /// Its title. Unless this is called it is the one that OpenCode gives: `New session - ` and the time.
+    /// Sets the title. The default is OpenCode's: `New session - ` and the time.
     pub fn title(mut self, title: impl Into<String>) -> NewSession {
         self.title = Some(title.into());
         self
     }
 
-    /// The session that starts it.
+    /// Sets the session that starts it.
     pub fn parent(mut self, parent: &Session) -> NewSession {
         self.parent = Some(parent.id().clone());
         self
     }
 
-    /// The version of the program that makes it. Unless this is called it is the version of OpenCode whose documents are
-    /// written: 1.1.65 in files and in a store of annals, 1.2.27 or 1.18.33 in a database with the tables of that version.
+    /// Sets the version of the program that creates it. The default is the version of OpenCode whose documents are
+    /// written: 1.1.65 in files and in an annals store, 1.2.27 or 1.18.33 in a database with the tables of that version.
     pub fn version(mut self, version: impl Into<String>) -> NewSession {
         self.version = Some(version.into());
         self
     }
 
-    /// Stores the session, as the OpenCode that uses the home would: under the project that it finds for the directory, with a
-    /// record of the project if there is none.
+    /// Stores the session as the OpenCode that uses the home would: under the project of the directory, and with a record of
+    /// that project if there is none.
     pub fn save(self) -> Result<Session, CreateError> {
         let home = self.store.home();
         let directory = absolute(&self.directory)?;
@@ -145,7 +146,7 @@ impl NewSession {
 fn absolute(directory: &Path) -> Result<String, CreateError> {
     let failed = |source| CreateError::Directory { path: directory.display().to_string(), source };
     let full = std::path::absolute(directory).map_err(failed)?;
-    // Elsewhere the real path has a form that nobody types.
+    // On other systems the real path has a form that no one types.
     let full = if cfg!(unix) { full.canonicalize().unwrap_or(full) } else { full };
     full.into_os_string().into_string().map_err(|_| {
         failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, "its name is not valid UTF-8"))
@@ -165,7 +166,7 @@ fn identity(directory: &Path, rule: IdentityRule) -> Result<ProjectIdentity, Ide
     Ok(identity)
 }
 
-/// The record of a project that has none yet.
+/// A new record of a project.
 fn record(identity: &ProjectIdentity, now: Millis) -> Document {
     let worktree = identity.worktree.to_string_lossy();
     let record = new_project(&identity.id, Some(&worktree), now);
@@ -188,7 +189,7 @@ const NOUNS: [&str; 31] = [
     "panda", "pixel", "planet", "river", "rocket", "sailor", "squid", "star", "tiger", "wizard", "wolf",
 ];
 
-/// Two words of OpenCode's lists. The id has the randomness.
+/// Two words from OpenCode's lists, chosen by the randomness in the id.
 fn slug(id: &SessionId) -> String {
     let hash = ContentHash::of(id.as_str().as_bytes());
     let [a, b, c, d, ..] = *hash.as_bytes();

@@ -1,4 +1,4 @@
-//! A prompt: the user's message, its text, and the session that it makes the latest.
+//! A prompt: the user's message, its text, and the session's time of last use.
 
 use annals_core::id::{MessageId, Millis};
 use annals_core::json::edit::EditError;
@@ -10,10 +10,10 @@ use super::Session;
 use crate::home::{CommitError, ConflictKind, ReadError};
 use crate::ids;
 
-/// How often a prompt is tried again because someone else changed the session in between.
+/// Limit on attempts to store a prompt. An attempt fails if another program changed the session meanwhile.
 const MAX_TRIES: usize = 20;
 
-/// What the user says next: see [`Session::prompt`].
+/// A prompt to be stored: see [`Session::prompt`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing is written before `save`"]
 pub struct Prompt<'s> {
@@ -23,14 +23,14 @@ pub struct Prompt<'s> {
     model: Option<String>,
 }
 
-/// A prompt was not stored. Unless [`CommitError`] says otherwise nothing has changed.
+/// Why a prompt was not stored. Nothing has changed, unless [`CommitError`] says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PromptError {
-    /// The model is not named as it has to be.
+    /// The model is not in the form `provider/model`.
     #[error("{model:?} names no model: give the provider and the model, as in `anthropic/claude-sonnet-4-5`")]
     Model {
-        /// What was given.
+        /// The given name.
         model: String,
     },
     /// No model was given, and the session has no earlier prompt to take it from. OpenCode answers no prompt without one.
@@ -64,20 +64,20 @@ impl<'s> Prompt<'s> {
         Prompt { session, text, agent: "build".to_owned(), model: None }
     }
 
-    /// The agent that is to answer; `build` unless this is called.
+    /// Sets the agent that is to answer. The default is `build`.
     pub fn agent(mut self, agent: impl Into<String>) -> Prompt<'s> {
         self.agent = agent.into();
         self
     }
 
-    /// The model that is to answer, `provider/model`. Unless this is called it is the model of the session's last prompt.
+    /// Sets the model that is to answer, `provider/model`. The default is the model of the session's last prompt.
     pub fn model(mut self, model: impl Into<String>) -> Prompt<'s> {
         self.model = Some(model.into());
         self
     }
 
-    /// Stores the prompt: the message, its text and the time of the session's last use, all or nothing. If someone else
-    /// changes the session meanwhile, their change stays and this one is made after it.
+    /// Stores the prompt: the message, its text and the time of the session's last use, all or nothing. A change that another
+    /// program makes to the session meanwhile is kept, and the prompt is stored after it.
     pub fn save(self) -> Result<MessageId, PromptError> {
         let (provider, model) = self.resolve_model()?;
         let home = self.session.store().home();
@@ -126,7 +126,7 @@ impl<'s> Prompt<'s> {
         }
     }
 
-    /// The provider and the model. What follows the first `/` is the model, whatever is in it.
+    /// The provider and the model. Everything after the first `/` is the model.
     fn resolve_model(&self) -> Result<(String, String), PromptError> {
         if let Some(named) = &self.model {
             return match named.split_once('/') {

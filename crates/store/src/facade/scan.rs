@@ -1,4 +1,4 @@
-//! Searching a home that has no text index: every document is read, and compared with the query word by word.
+//! Searches a home without a text index: reads every document and compares it with the query word by word.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -12,15 +12,15 @@ use crate::figures::{Figures, Role};
 use crate::home::ReadError;
 use crate::search::{Hit, SearchError};
 
-/// How long a snippet is, in characters.
+/// Width of a snippet, in characters.
 const SNIPPET_WIDTH: usize = 160;
 
-/// Two strings of one document are this many words apart, so that no phrase is found across them.
+/// Distance in words between two strings of one document, so that no phrase is found across them.
 const GAP: usize = 1000;
 
 /// A search through sessions, one after the other.
 #[derive(Debug)]
-pub(super) struct Scan {
+pub(super) struct SessionScan {
     sessions: Sessions,
     condition: Condition,
     vocabulary: Vocabulary,
@@ -28,17 +28,17 @@ pub(super) struct Scan {
     found: VecDeque<Result<Hit, SearchError>>,
 }
 
-impl Scan {
-    pub(super) fn new(sessions: Sessions, query: Query) -> Scan {
+impl SessionScan {
+    pub(super) fn new(sessions: Sessions, query: Query) -> SessionScan {
         let terms = query.highlights();
         let mut vocabulary = Vocabulary::default();
         let condition = Condition::new(query, &mut vocabulary);
-        Scan { sessions, condition, vocabulary, terms, found: VecDeque::new() }
+        SessionScan { sessions, condition, vocabulary, terms, found: VecDeque::new() }
     }
 
     fn scan(&mut self, session: &Session) {
         let stored = &session.record().stored;
-        self.compare(stored, &Place { session, message: None, figures: None });
+        self.compare(stored, &HitPlace { session, message: None, figures: None });
         for message in session.messages() {
             let message = match message {
                 Ok(message) => message,
@@ -49,7 +49,7 @@ impl Scan {
             };
             let record = message.record();
             let figures = Figures::of(&record.stored.document.lens(), record.made);
-            let place = Place { session, message: Some(&message), figures: Some(figures) };
+            let place = HitPlace { session, message: Some(&message), figures: Some(figures) };
             self.compare(&record.stored, &place);
             for part in &record.parts {
                 self.compare(part, &place);
@@ -59,21 +59,21 @@ impl Scan {
         }
     }
 
-    fn compare(&mut self, stored: &Stored, place: &Place<'_>) {
+    fn compare(&mut self, stored: &Stored, place: &HitPlace<'_>) {
         let Stored { key, document, .. } = stored;
         let words = self.vocabulary.words_of(key, document);
         let mut hit = place.hit(stored);
         if !self.condition.is_met(&words, &hit, place.figures.as_ref()) {
             return;
         }
-        // What has no text is not in an index either.
+        // A document without text is not in an index either.
         let Some(snippet) = snippet::of_document(key, document, &self.terms, SNIPPET_WIDTH) else { return };
         hit.snippet = snippet;
         self.found.push_back(Ok(hit));
     }
 }
 
-impl Iterator for Scan {
+impl Iterator for SessionScan {
     type Item = Result<Hit, SearchError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -89,14 +89,14 @@ impl Iterator for Scan {
     }
 }
 
-/// Where a document stands.
-struct Place<'s> {
+/// The session and message of a document.
+struct HitPlace<'s> {
     session: &'s Session,
     message: Option<&'s Message>,
     figures: Option<Figures>,
 }
 
-impl Place<'_> {
+impl HitPlace<'_> {
     /// The hit that the document would be.
     fn hit(&self, stored: &Stored) -> Hit {
         let text = |name: &str| {
@@ -127,7 +127,7 @@ impl Place<'_> {
     }
 }
 
-/// The words that a query is about. Others are passed over.
+/// The words of a query. All other words of a text are skipped.
 #[derive(Debug, Default)]
 struct Vocabulary {
     words: HashSet<String>,
@@ -147,7 +147,7 @@ impl Vocabulary {
         }
     }
 
-    /// The words of a document that the query is about, with their positions.
+    /// The query's words in a document, with their positions.
     fn words_of(&self, key: &Key, document: &Document) -> Vec<(usize, String)> {
         let mut found = Vec::new();
         let mut first = 0;
@@ -239,7 +239,7 @@ fn has(filter: &Filter, hit: &Hit, figures: Option<&Figures>) -> bool {
             }
             _ => false,
         }),
-        // Properties of sessions are refused before a search begins.
+        // A query with these fields is refused before the search begins.
         Field::Project | Field::Directory | Field::Since | Field::Until => false,
     }
 }

@@ -1,4 +1,4 @@
-//! Finding what was said: from the text index of a store, or by reading a home.
+//! Full-text search: with the text index of an annals store, or by reading a home.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -7,16 +7,16 @@ use std::time::SystemTime;
 use annals_core::id::{MessageId, SessionId};
 use annals_core::search::query::{self, Field, Query, QueryError};
 
-use super::scan::Scan;
+use super::scan::SessionScan;
 use super::{Session, Store, system_time};
 use crate::find::FindError;
 use crate::search::{self, Hit, Request, SearchError, Wanted};
 use crate::store;
 
-/// How many hits are fetched from the index at a time.
+/// Number of hits fetched from the index at a time.
 const PAGE: usize = 50;
 
-/// A search could not be made.
+/// Why a search failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindTextError {
@@ -24,7 +24,7 @@ pub enum FindTextError {
     #[error(transparent)]
     Query(#[from] QueryError),
     /// The query names a property of sessions.
-    #[error("`{}:` cannot be searched for here: choose among `sessions()` and compare with the sessions of hits", field.name())]
+    #[error("`{}:` is not available in this search: filter with `sessions()` and compare with the sessions of the hits", field.name())]
     Filter {
         /// Which property.
         field: Field,
@@ -34,10 +34,10 @@ pub enum FindTextError {
     Search(#[from] SearchError),
 }
 
-/// What was found, one hit after the other: see [`Store::search`].
+/// The hits of a search, one after the other: see [`Store::search`].
 ///
-/// Hits are fetched as they are asked for, so that a later one can be an `Err`: a session that could not be read, for
-/// instance. What could be read follows.
+/// Hits are fetched on demand, so a later one can be an `Err`: a session that could not be read, for instance. Hits in
+/// readable sessions follow.
 #[derive(Debug)]
 pub struct TextHits {
     store: Store,
@@ -47,7 +47,7 @@ pub struct TextHits {
 #[derive(Debug)]
 enum Way {
     Indexed { request: Box<Request>, page: VecDeque<Hit>, is_last: bool },
-    Scanned(Box<Scan>),
+    Scanned(Box<SessionScan>),
 }
 
 impl TextHits {
@@ -66,13 +66,13 @@ impl TextHits {
                 let request = Box::new(Request { offset: PAGE, ..request });
                 Way::Indexed { is_last: found.total <= PAGE, request, page: found.hits.into() }
             }
-            None => Way::Scanned(Box::new(Scan::new(store.sessions(), query))),
+            None => Way::Scanned(Box::new(SessionScan::new(store.sessions(), query))),
         };
         Ok(TextHits { store, way })
     }
 }
 
-/// The best hits. An index that is damaged is made again: there is nothing in it that is not in the store.
+/// The best hits. A damaged index is rebuilt: everything in it comes from the store.
 fn first_page(annals: &dyn store::Store, request: &Request) -> Result<search::Hits, SearchError> {
     match annals.search(request) {
         Err(SearchError::Index { .. }) if !annals.is_read_only() => {
@@ -83,7 +83,7 @@ fn first_page(annals: &dyn store::Store, request: &Request) -> Result<search::Hi
     }
 }
 
-/// A property of sessions that a query asks for. Neither an index nor a document knows them.
+/// A property of sessions in a query. Neither an index nor a document knows these properties.
 fn session_field(query: &Query) -> Option<Field> {
     match query {
         Query::All(items) | Query::Any(items) => items.iter().find_map(session_field),
@@ -124,7 +124,7 @@ impl Iterator for TextHits {
     }
 }
 
-/// Something that was found.
+/// A hit of a search.
 #[derive(Debug, Clone)]
 pub struct TextHit {
     store: Store,
@@ -132,12 +132,12 @@ pub struct TextHit {
 }
 
 impl TextHit {
-    /// What was found, in its surroundings: one line, and nothing in it commands a terminal.
+    /// The text around the hit: one line, without terminal escape sequences.
     pub fn snippet(&self) -> &str {
         &self.hit.snippet.text
     }
 
-    /// Where in the snippet the words stand that were searched for, in bytes.
+    /// Byte ranges of the matched words in the snippet.
     pub fn highlights(&self) -> &[Range<usize>] {
         &self.hit.snippet.highlights
     }
@@ -157,7 +157,7 @@ impl TextHit {
         self.store.session(self.hit.session.as_str())
     }
 
-    /// The message it is in; none if it is the title of the session.
+    /// The message it is in; `None` for a hit in the title of the session.
     pub fn message_id(&self) -> Option<&MessageId> {
         self.hit.message.as_ref()
     }
@@ -167,7 +167,7 @@ impl TextHit {
         self.hit.time.map(system_time)
     }
 
-    /// The hit underneath: which part, who said it, with which tool.
+    /// The hit underneath, with its part, role and tool.
     pub fn hit(&self) -> &Hit {
         &self.hit
     }

@@ -1,4 +1,4 @@
-//! A session: what its document says, its messages, and the way to write to it.
+//! A session: the facts in its document, its messages, and prompts to it.
 
 use std::time::SystemTime;
 
@@ -7,7 +7,7 @@ use annals_core::id::{ProjectId, SessionId};
 use super::{Messages, Prompt, Store, system_time};
 use crate::home::SessionRecord;
 
-/// A session as it was when it was read. It does not change by itself: [`Store::session`] reads it again.
+/// A session as it was when it was read. [`Store::session`] reads it again.
 #[derive(Debug, Clone)]
 pub struct Session {
     store: Store,
@@ -64,7 +64,7 @@ impl Session {
         Messages::new(self.store.home(), &self.record)
     }
 
-    /// What the user says next. Nothing is written before [`Prompt::save`].
+    /// A new prompt from the user. Nothing is written before [`Prompt::save`].
     pub fn prompt(&self, text: impl Into<String>) -> Prompt<'_> {
         Prompt::new(self, text.into())
     }

@@ -1,4 +1,4 @@
-//! Listing sessions: which are wanted, and one after the other.
+//! The sessions of a store, filtered and listed one after the other.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -13,8 +13,8 @@ use crate::query::{Archived, SessionQuery};
 /// The sessions of a store, newest first: an iterator that can be narrowed down before it is used. The session documents are
 /// read when the first session is asked for.
 ///
-/// A session that cannot be read is an `Err`. These come last, whatever the [limit](Sessions::limit), and hide nothing: a
-/// program that stops at the first `Err` has seen every session that can be read.
+/// A session that cannot be read is an `Err`. Errors come last and do not count towards the [limit](Sessions::limit): a
+/// program that stops at the first `Err` has seen every readable session.
 #[derive(Debug)]
 #[must_use = "nothing is read before the first session is asked for"]
 pub struct Sessions {
@@ -32,13 +32,13 @@ impl Sessions {
         Sessions { store, query, title: None, project: None, limit: usize::MAX, found: None }
     }
 
-    /// No more than this many.
+    /// At most this many sessions.
     pub fn limit(mut self, limit: usize) -> Sessions {
         self.limit = limit;
         self
     }
 
-    /// With this piece of text in their titles, in upper or lower case.
+    /// With this text in their titles, in upper or lower case.
     pub fn title(mut self, piece: &str) -> Sessions {
         self.title = Some(piece.to_lowercase());
         self
@@ -74,7 +74,7 @@ impl Sessions {
         self
     }
 
-    /// Whether archived ones are wanted. Unless this is called they are among the others.
+    /// Archived sessions only, or none of them. The default is all sessions.
     pub fn archived(mut self, archived: Archived) -> Sessions {
         self.query.archived = archived;
         self
@@ -101,7 +101,7 @@ impl Sessions {
         if let Some(piece) = &self.title {
             records.retain(|record| record.info.title().to_lowercase().contains(piece));
         }
-        // Of sessions used in the same millisecond the one with the smaller id is the newer one.
+        // Between sessions used in the same millisecond, the one with the smaller id is newer.
         records
             .sort_by_cached_key(|record| (std::cmp::Reverse(find::updated(record)), record.id.to_string()));
         records.truncate(self.limit);
