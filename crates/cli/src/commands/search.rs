@@ -1,6 +1,6 @@
 //! `annals search`
 
-use annals::model::search::query::{Field, Filter, Query, parse};
+use annals::model::search::query::{Filter, FilterField, Query, parse};
 use annals::model::search::snippet::Snippet;
 use annals::query::SessionQuery;
 use annals::search::{Hit, Hits, Request, SearchError, Wanted};
@@ -138,11 +138,11 @@ fn request(
     let time =
         |text: &Option<String>| text.as_deref().map(|text| parse_time(text, &context.clock)).transpose();
     let named = [
-        (Field::Role, &args.role),
-        (Field::Tool, &args.tool),
-        (Field::Type, &args.kind),
-        (Field::Agent, &args.filters.agent),
-        (Field::Model, &args.filters.model),
+        (FilterField::Role, &args.role),
+        (FilterField::Tool, &args.tool),
+        (FilterField::Type, &args.kind),
+        (FilterField::Agent, &args.filters.agent),
+        (FilterField::Model, &args.filters.model),
     ];
     let filters = named
         .into_iter()
@@ -163,11 +163,11 @@ fn request(
             for Filter { field, value } in places {
                 let twice = || CliError::usage(format!("{} is given more than once", field.name()));
                 match field {
-                    Field::Project if narrowed.project.is_some() => return Err(twice()),
-                    Field::Project => narrowed.project = Some(value),
-                    Field::Directory if narrowed.dir.is_some() => return Err(twice()),
-                    Field::Directory => narrowed.dir = Some(value),
-                    Field::Since => since = since.max(Some(parse_time(&value, &context.clock)?)),
+                    FilterField::Project if narrowed.project.is_some() => return Err(twice()),
+                    FilterField::Project => narrowed.project = Some(value),
+                    FilterField::Directory if narrowed.dir.is_some() => return Err(twice()),
+                    FilterField::Directory => narrowed.dir = Some(value),
+                    FilterField::Since => since = since.max(Some(parse_time(&value, &context.clock)?)),
                     _ => {
                         let value = parse_time(&value, &context.clock)?;
                         until = Some(until.map_or(value, |until| until.min(value)));
@@ -229,8 +229,8 @@ fn split(query: Query) -> Result<(Query, Vec<Filter>), CliError> {
     }
 }
 
-fn is_place(field: Field) -> bool {
-    matches!(field, Field::Project | Field::Directory | Field::Since | Field::Until)
+fn is_place(field: FilterField) -> bool {
+    matches!(field, FilterField::Project | FilterField::Directory | FilterField::Since | FilterField::Until)
 }
 
 fn nested(query: &Query) -> Option<&Filter> {

@@ -101,7 +101,7 @@ impl QueryWords {
         !self.source.contains(is_special)
             && !self.source.starts_with('-')
             && !matches!(self.source.as_str(), "AND" | "OR" | "NOT")
-            && self.source.split_once(':').is_none_or(|(name, _)| Field::named(name).is_none())
+            && self.source.split_once(':').is_none_or(|(name, _)| FilterField::named(name).is_none())
             && (!self.is_prefix || self.source.ends_with(token::is_word))
     }
 }
@@ -123,14 +123,14 @@ pub enum Match {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
     /// Which property.
-    pub field: Field,
+    pub field: FilterField,
     /// Wanted value as typed; never empty. The caller interprets times and directories.
     pub value: String,
 }
 
 /// The properties that a search can be narrowed by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Field {
+pub enum FilterField {
     /// Who said it: `role:user`.
     Role,
     /// Name of the tool: `tool:bash`.
@@ -151,38 +151,38 @@ pub enum Field {
     Until,
 }
 
-impl Field {
+impl FilterField {
     /// All of them.
-    pub const ALL: [Field; 9] = [
-        Field::Role,
-        Field::Tool,
-        Field::Type,
-        Field::Agent,
-        Field::Model,
-        Field::Project,
-        Field::Directory,
-        Field::Since,
-        Field::Until,
+    pub const ALL: [FilterField; 9] = [
+        FilterField::Role,
+        FilterField::Tool,
+        FilterField::Type,
+        FilterField::Agent,
+        FilterField::Model,
+        FilterField::Project,
+        FilterField::Directory,
+        FilterField::Since,
+        FilterField::Until,
     ];
 
     /// Its name in a query.
     pub fn name(self) -> &'static str {
         match self {
-            Field::Role => "role",
-            Field::Tool => "tool",
-            Field::Type => "type",
-            Field::Agent => "agent",
-            Field::Model => "model",
-            Field::Project => "project",
-            Field::Directory => "dir",
-            Field::Since => "since",
-            Field::Until => "until",
+            FilterField::Role => "role",
+            FilterField::Tool => "tool",
+            FilterField::Type => "type",
+            FilterField::Agent => "agent",
+            FilterField::Model => "model",
+            FilterField::Project => "project",
+            FilterField::Directory => "dir",
+            FilterField::Since => "since",
+            FilterField::Until => "until",
         }
     }
 
     /// The field with this name in a query.
-    pub fn named(name: &str) -> Option<Field> {
-        Field::ALL.into_iter().find(|field| field.name() == name)
+    pub fn named(name: &str) -> Option<FilterField> {
+        FilterField::ALL.into_iter().find(|field| field.name() == name)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use annals_core::json::Node;
-use annals_core::search::query::{Field, Filter, Match, Query};
+use annals_core::search::query::{Filter, FilterField, Match, Query};
 use annals_core::search::{HighlightTerms, TokenCursor, searchable, snippet};
 use annals_core::{Document, Key, Stored};
 
@@ -229,17 +229,17 @@ fn is_found(way: &Match, words: &[(usize, String)]) -> bool {
 fn has(filter: &Filter, hit: &Hit, figures: Option<&Figures>) -> bool {
     let is = |value: Option<&str>| value.is_some_and(|value| value.eq_ignore_ascii_case(&filter.value));
     match filter.field {
-        Field::Role => is(hit.role.as_deref()),
-        Field::Tool => is(hit.tool.as_deref()),
-        Field::Type => is(Some(&hit.kind)),
-        Field::Agent => is(figures.and_then(|figures| figures.agent.as_deref())),
-        Field::Model => figures.is_some_and(|figures| match (&figures.provider, &figures.model) {
+        FilterField::Role => is(hit.role.as_deref()),
+        FilterField::Tool => is(hit.tool.as_deref()),
+        FilterField::Type => is(Some(&hit.kind)),
+        FilterField::Agent => is(figures.and_then(|figures| figures.agent.as_deref())),
+        FilterField::Model => figures.is_some_and(|figures| match (&figures.provider, &figures.model) {
             (Some(provider), Some(model)) => {
                 format!("{provider}/{model}").to_lowercase().contains(&filter.value.to_lowercase())
             }
             _ => false,
         }),
         // A query with these fields is refused before the search begins.
-        Field::Project | Field::Directory | Field::Since | Field::Until => false,
+        FilterField::Project | FilterField::Directory | FilterField::Since | FilterField::Until => false,
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::SystemTime;
 
 use annals_core::id::{MessageId, SessionId};
-use annals_core::search::query::{self, Field, Query, QueryError};
+use annals_core::search::query::{self, FilterField, Query, QueryError};
 
 use super::scan::SessionScan;
 use super::{Session, Store, system_time};
@@ -27,7 +27,7 @@ pub enum FindTextError {
     #[error("`{}:` is not available in this search: filter with `sessions()` and compare with the sessions of the hits", field.name())]
     Filter {
         /// Which property.
-        field: Field,
+        field: FilterField,
     },
     /// The index could not be used, or the home could not be read.
     #[error(transparent)]
@@ -84,13 +84,17 @@ fn first_page(annals: &dyn store::Store, request: &Request) -> Result<search::Hi
 }
 
 /// A property of sessions in a query. Neither an index nor a document knows these properties.
-fn session_field(query: &Query) -> Option<Field> {
+fn session_field(query: &Query) -> Option<FilterField> {
     match query {
         Query::All(items) | Query::Any(items) => items.iter().find_map(session_field),
         Query::Not(item) => session_field(item),
         Query::Words(_) => None,
         Query::Filter(filter) => match filter.field {
-            Field::Role | Field::Tool | Field::Type | Field::Agent | Field::Model => None,
+            FilterField::Role
+            | FilterField::Tool
+            | FilterField::Type
+            | FilterField::Agent
+            | FilterField::Model => None,
             field => Some(field),
         },
     }

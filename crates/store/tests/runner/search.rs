@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use annals::home::{Read, Write};
 use annals::ids;
 use annals::model::Transaction;
-use annals::model::search::query::{Field, Filter, parse};
+use annals::model::search::query::{Filter, FilterField, parse};
 use annals::query::SessionQuery;
 use annals::search::{Hits, Request, SearchError, Wanted};
 use annals::stores::sqlite::SqliteStore;
@@ -249,7 +249,7 @@ fn filters_and_pages_narrow_what_is_found() {
     run(&store, &open(fixture.home()), Options { stage: Stage::Text, ..ALL });
     let all = words(&store, "the");
     let mut narrowed = request(Wanted::Words(parse("the").unwrap()));
-    narrowed.filters = vec![Filter { field: Field::Role, value: "USER".to_owned() }];
+    narrowed.filters = vec![Filter { field: FilterField::Role, value: "USER".to_owned() }];
     let users = store.search(&narrowed).unwrap();
     assert!(users.total > 0 && users.total < all.total);
     assert!(users.hits.iter().all(|hit| hit.role.as_deref() == Some("user")));
@@ -291,7 +291,7 @@ fn documents_are_scanned_for_substrings_and_expressions() {
     assert_eq!(&hits.hits[0].snippet.text[hits.hits[0].snippet.highlights[0].clone()], "line one");
     assert!(store.search(&request(regex("(unclosed"))).is_err());
     let filtered = Request {
-        filters: vec![Filter { field: Field::Role, value: "assistant".to_owned() }],
+        filters: vec![Filter { field: FilterField::Role, value: "assistant".to_owned() }],
         ..request(substring("line", false))
     };
     assert_eq!(store.search(&filtered).unwrap().total, 0);

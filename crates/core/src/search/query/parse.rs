@@ -5,7 +5,7 @@
 //! Written by hand, because `tantivy-query-grammar` reads pasted text as commands: `foo::bar` and `https://…` as fields,
 //! `/usr/bin/` as a regular expression, `[` and `^` as ranges and weights. Its words are not made of our tokens either.
 
-use super::{Field, Filter, Query, QueryError, QueryErrorKind, QueryWords};
+use super::{Filter, FilterField, Query, QueryError, QueryErrorKind, QueryWords};
 use crate::search::token::{self, TokenCursor};
 
 /// Parses a query.
@@ -104,7 +104,7 @@ impl<'t> Parser<'t> {
             _ => {}
         }
         if let Some((name, value)) = word.split_once(':')
-            && let Some(field) = Field::named(name)
+            && let Some(field) = FilterField::named(name)
         {
             let value = if value.is_empty() && self.rest().starts_with('"') { self.quoted()? } else { value };
             if !value.is_empty() {

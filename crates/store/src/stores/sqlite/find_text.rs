@@ -7,7 +7,7 @@ use std::sync::Arc;
 use annals_core::id::Millis;
 use annals_core::json::Node;
 use annals_core::lens::Session;
-use annals_core::search::query::{Field, Filter, Match, Query, QueryWords};
+use annals_core::search::query::{Filter, FilterField, Match, Query, QueryWords};
 use annals_core::search::snippet::{self, Snippet};
 use annals_core::search::text::searchable;
 use annals_core::{Document, Key};
@@ -337,7 +337,7 @@ fn property(filter: &Filter) -> Result<Box<dyn IndexQuery>, SearchError> {
         return Err(SearchError::Nested(format!("{name}:")));
     }
     // A piece of a model's name is enough; there are few of them.
-    if filter.field == Field::Model {
+    if filter.field == FilterField::Model {
         let pattern = format!("model:.*{}.*", regex::escape(&value));
         return match RegexQuery::from_pattern(&pattern, PROPERTY) {
             Ok(query) => Ok(Box::new(query)),
@@ -350,8 +350,8 @@ fn property(filter: &Filter) -> Result<Box<dyn IndexQuery>, SearchError> {
 
 /// Whether a property is one of the session, which the index does not know: sessions change without their documents
 /// being touched.
-fn is_about_session(field: Field) -> bool {
-    matches!(field, Field::Project | Field::Directory | Field::Since | Field::Until)
+fn is_about_session(field: FilterField) -> bool {
+    matches!(field, FilterField::Project | FilterField::Directory | FilterField::Since | FilterField::Until)
 }
 
 /// A piece of a text in one line, with a place in it pointed out.
@@ -425,11 +425,11 @@ impl Located {
     fn has(&self, filter: &Filter) -> bool {
         let is = |value: Option<&str>| value.is_some_and(|value| value.eq_ignore_ascii_case(&filter.value));
         match filter.field {
-            Field::Role => is(self.role.as_deref()),
-            Field::Tool => is(self.tool().as_deref()),
-            Field::Type => is(Some(&self.kind())),
-            Field::Agent => is(self.agent.as_deref()),
-            Field::Model => {
+            FilterField::Role => is(self.role.as_deref()),
+            FilterField::Tool => is(self.tool().as_deref()),
+            FilterField::Type => is(Some(&self.kind())),
+            FilterField::Agent => is(self.agent.as_deref()),
+            FilterField::Model => {
                 let wanted = filter.value.to_lowercase();
                 self.model.as_ref().is_some_and(|model| model.to_lowercase().contains(&wanted))
             }
