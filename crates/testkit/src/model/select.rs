@@ -125,7 +125,7 @@ impl Replies {
         for entry in entries {
             match entry {
                 PlaybookEntry::When(pattern, answer) => {
-                    replies.matching.push((compile(&pattern)?, answer.into()))
+                    replies.matching.push((compile(&pattern)?, answer.into()));
                 }
                 PlaybookEntry::Always(answer) => replies.cycle.push(answer.into()),
             }
