@@ -5,7 +5,7 @@ use annals_core::id::{MessageId, PartId, ProjectId, SessionId};
 use annals_core::json::{JsWriter, Style, same_value};
 use annals_core::lens::{FileDiff, Message, Part, Project, Session, ShareRecord, Todo};
 use annals_core::search::{searchable, weight};
-use annals_core::{Document, Key, call::Call};
+use annals_core::{Document, Key, call::CallView};
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
 
@@ -30,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = document.lens::<Vec<FileDiff<'_>>>();
     let _ = document.lens::<ShareRecord<'_>>();
     if let Part::Tool(part) = document.lens::<Part<'_>>() {
-        let _ = Call::of(&part);
+        let _ = CallView::of(&part);
     }
     let session = SessionId::parse("ses_1").expect("an id");
     let message = MessageId::parse("msg_1").expect("an id");
