@@ -87,8 +87,6 @@ pub struct Forgotten {
     pub index_left: Option<String>,
     /// Copies of the store beside it that annals has made, or is making now. They may hold the session, and are left alone.
     pub copies: Vec<PathBuf>,
-    /// The numbers that the documents had. New documents may get them.
-    pub(crate) documents: Vec<i64>,
 }
 
 /// A session could not be forgotten. Nothing has changed.

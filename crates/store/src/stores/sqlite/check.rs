@@ -13,9 +13,10 @@ use rusqlite::{Connection, OptionalExtension, Params, Row};
 use super::codec;
 use super::facts::{FIGURES, Facts, figures_of, usage_of};
 use super::kind::Kind;
+use super::numbers::DocumentRow;
 use super::past::TOUCHED;
 use super::read::View;
-use super::rows::{listed, number};
+use super::rows::{listed, session_row};
 use super::scan::{EXAMINED, Examined, Table, examine};
 use super::{SqliteStore, derived};
 use crate::check::{Problem, ProblemKind, arranged, check_session, plural, unreadable};
@@ -146,7 +147,7 @@ impl SqliteStore {
         let look = |connection: &Connection, row: &Row<'_>| {
             let since = row.get_ref(1)?.as_i64().unwrap_or(0);
             let n = row.get_ref(0)?.as_i64().unwrap_or(0);
-            let what = match examine(row, 3, Some((n, since)))? {
+            let what = match examine(row, 3, Some((DocumentRow(n), since)))? {
                 Examined::Flawed(what) => what,
                 _ if is_untouched(connection, n, since) => "that revision did not write it".to_owned(),
                 _ => match row.get_ref(2)?.as_i64() {
@@ -292,7 +293,7 @@ fn unlisted(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let revision = row.get(0)?;
-        last.extend(listed(row.get_ref(1)?).into_iter().map(|n| (n, revision)));
+        last.extend(listed(row.get_ref(1)?).into_iter().map(|n| (n.0, revision)));
     }
     let mut problems = Vec::new();
     let mut statement = connection.prepare("SELECT n, revision FROM document WHERE revision <> 0")?;
@@ -597,7 +598,7 @@ fn orphaned(
 
 /// What is wrong with the numbers of a session.
 fn numbers(connection: &Connection, record: &SessionRecord) -> rusqlite::Result<Vec<Problem>> {
-    let Some(n) = number(connection, 0, Kind::Session, record.id.as_str())? else { return Ok(Vec::new()) };
+    let Some(n) = session_row(connection, record.id.as_str())? else { return Ok(Vec::new()) };
     let problem = |detail: String| Problem {
         session: None,
         kind: ProblemKind::Derived,

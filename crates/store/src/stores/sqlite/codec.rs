@@ -10,6 +10,7 @@ use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
+use super::numbers::DocumentRow;
 use crate::home::Reason;
 use crate::state_hash::StateHash;
 
@@ -44,9 +45,9 @@ pub(crate) struct Packed {
 impl StateHash {
     /// The hash of an earlier state as a column holds it, and the way back. Only this binds the state to its document, its revision and the
     /// project that its session was filed under: the columns with those numbers have no checksum of their own.
-    pub(super) fn bound(self, document: i64, since: i64, project: Option<&str>) -> StateHash {
+    pub(super) fn bound(self, document: DocumentRow, since: i64, project: Option<&str>) -> StateHash {
         let mut bytes = *self.as_bytes();
-        let numbers = document.to_le_bytes().into_iter().chain(since.to_le_bytes());
+        let numbers = document.0.to_le_bytes().into_iter().chain(since.to_le_bytes());
         bytes.iter_mut().zip(numbers).for_each(|(byte, number)| *byte ^= number);
         if let Some(project) = project {
             let project = StateHash::of(project.as_bytes());
@@ -259,15 +260,18 @@ mod tests {
             assert!(unpacked.is_err() || StateHash::of(&unpacked.unwrap()) == packed.hash, "bit {bit}");
         }
         for bound in [
-            packed.hash.bound(7, 8, None),
-            packed.hash.bound(1, 0, None),
-            packed.hash.bound(0, 1 << 40, None),
-            packed.hash.bound(0, 0, Some("global")),
+            packed.hash.bound(DocumentRow(7), 8, None),
+            packed.hash.bound(DocumentRow(1), 0, None),
+            packed.hash.bound(DocumentRow(0), 1 << 40, None),
+            packed.hash.bound(DocumentRow(0), 0, Some("global")),
         ] {
             let unpacked = unpack(packed.form, packed.size as i64, &packed.bytes, bound);
             assert_eq!(unpacked, Err(Damage::Hash));
         }
-        assert_eq!(packed.hash.bound(7, 8, Some("x")).bound(7, 8, Some("x")), packed.hash);
+        assert_eq!(
+            packed.hash.bound(DocumentRow(7), 8, Some("x")).bound(DocumentRow(7), 8, Some("x")),
+            packed.hash
+        );
         assert_eq!(unpack(9, 1, b"x", packed.hash), Err(Damage::Form));
         assert_eq!(unpack(DICTIONARY, i64::MAX, &packed.bytes, packed.hash), Err(Damage::Compressed));
     }

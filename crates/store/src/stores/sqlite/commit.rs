@@ -8,9 +8,9 @@ use rusqlite::Connection;
 
 use super::facts::Prepared;
 use super::held::{self, LocalChange, Standing};
-use super::kind::Kind;
+use super::numbers::SessionRow;
 use super::revise::{Put, Revising, State};
-use super::rows::number;
+use super::rows::session_row;
 use super::{SqliteStore, operations, origin};
 use crate::home::{CommitError, ConflictKind, Native, Receipt, Write};
 use crate::project::IdentityRule;
@@ -93,7 +93,7 @@ impl SqliteStore {
 
 /// Sessions that homes have or had, and that are deleted as a whole. Their documents go with the session's own, and come back with it.
 struct Going {
-    sessions: HashMap<SessionId, i64>,
+    sessions: HashMap<SessionId, SessionRow>,
 }
 
 impl Going {
@@ -101,7 +101,7 @@ impl Going {
         let mut sessions = HashMap::new();
         for change in changes {
             if let (Key::Session(_, id), None) = (&change.key, &change.document)
-                && let Some(n) = number(connection, 0, Kind::Session, id.as_str())?
+                && let Some(n) = session_row(connection, id.as_str())?
                 && !origin::looks(connection, n)?.is_empty()
             {
                 sessions.insert(id.clone(), n);

@@ -14,8 +14,9 @@ use super::facts::Prepared;
 use super::finding::{Finding, Text};
 use super::held::{self, InHome};
 use super::kind::Kind;
+use super::numbers::{DocumentRow, SessionRow};
 use super::revise::{State, state};
-use super::rows::{below, latest, number};
+use super::rows::{below, latest, number, session_row};
 use super::text_index::entry::{Context, Entry};
 use crate::figures::Figures;
 use crate::follow::{Compare, ComparedHome, Comparison, Depth, Findings, Look};
@@ -35,9 +36,9 @@ pub(super) struct Comparing<'s> {
     /// Whether the text index is to know what is found.
     with_text: bool,
     /// The numbers of the sessions that the store had when the home was surveyed. To ask for each would take longer.
-    numbers: HashMap<String, i64>,
+    numbers: HashMap<String, SessionRow>,
     /// The numbers of those that several homes have or had.
-    shared: HashSet<i64>,
+    shared: HashSet<SessionRow>,
 }
 
 impl SqliteStore {
@@ -94,7 +95,7 @@ pub(super) struct SessionComparison<'s> {
     store: &'s SqliteStore,
     session: SessionId,
     /// The session's number; none if the store has nothing of the session yet.
-    number: Option<i64>,
+    number: Option<SessionRow>,
     look: Look,
     /// Whether other homes have the session too, or had it.
     pub(super) is_shared: bool,
@@ -118,7 +119,7 @@ impl<'s> SessionComparison<'s> {
     pub(super) fn new(
         store: &'s SqliteStore,
         session: SessionId,
-        number: Option<i64>,
+        number: Option<SessionRow>,
         look: Look,
     ) -> SessionComparison<'s> {
         SessionComparison {
@@ -253,7 +254,7 @@ impl<'s> SessionComparison<'s> {
     fn parts(
         &self,
         connection: &Connection,
-        session: i64,
+        session: SessionRow,
         message: &MessageId,
     ) -> rusqlite::Result<Vec<Key>> {
         let Some(n) = number(connection, session, Kind::Message, message.as_str())? else {
@@ -385,12 +386,12 @@ enum Before {
 /// The latest state of the document with a key.
 fn state_of(connection: &Connection, key: &Key) -> rusqlite::Result<Option<State>> {
     let session = match key {
-        Key::Project(id) => return state(connection, 0, Kind::Project, id.as_str()),
-        Key::Session(_, id) => return state(connection, 0, Kind::Session, id.as_str()),
+        Key::Project(id) => return state(connection, DocumentRow::NO_OWNER, Kind::Project, id.as_str()),
+        Key::Session(_, id) => return state(connection, DocumentRow::NO_OWNER, Kind::Session, id.as_str()),
         key => key.session(),
     };
     let Some(session) = session else { return Ok(None) };
-    let Some(session) = number(connection, 0, Kind::Session, session.as_str())? else { return Ok(None) };
+    let Some(session) = session_row(connection, session.as_str())? else { return Ok(None) };
     match key {
         Key::Message(_, id) => state(connection, session, Kind::Message, id.as_str()),
         Key::Part(_, message, id) => match number(connection, session, Kind::Message, message.as_str())? {

@@ -9,6 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::codec;
 use super::facts::{FIGURES, Facts, figures_of, store_call, store_message, usage_of};
 use super::kind::Kind;
+use super::numbers::{DocumentRow, SessionRow};
+use super::rows::session_row;
 use super::{SqliteStore, rows};
 use crate::figures::{Call, Figures};
 use crate::home::{CommitError, SessionRecord, Want, row_place};
@@ -47,7 +49,7 @@ pub(super) fn summaries(
         }
     }
     for (record, summary) in records.iter().zip(&mut summaries).filter(|(_, summary)| summary.is_none()) {
-        if let Some(n) = rows::number(connection, 0, Kind::Session, record.id.as_str())? {
+        if let Some(n) = session_row(connection, record.id.as_str())? {
             *summary = Some(add_up(connection, n, record)?);
         }
     }
@@ -72,7 +74,7 @@ fn summary_of(record: &SessionRecord, row: &Row<'_>) -> rusqlite::Result<Session
 /// Adds up the numbers of a session from those of its messages.
 pub(super) fn add_up(
     connection: &Connection,
-    n: i64,
+    n: SessionRow,
     record: &SessionRecord,
 ) -> rusqlite::Result<SessionSummary> {
     let mut summary = SessionSummary::of_document(record);
@@ -92,7 +94,7 @@ pub(super) fn names(list: &str) -> Vec<String> {
 
 /// Adds up the numbers of sessions that have changed, in the transaction that changed them or a later one.
 pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
-    let stale: Vec<i64> = connection
+    let stale: Vec<SessionRow> = connection
         .prepare_cached("SELECT n FROM session WHERE stale AND NOT brief")?
         .query_map([], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
@@ -127,7 +129,7 @@ pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
 /// Stores the numbers of a session. `is_brief`: they are what its home told, and cannot be added up here yet.
 pub(super) fn store(
     connection: &Connection,
-    n: i64,
+    n: SessionRow,
     title: Option<&str>,
     summary: &SessionSummary,
     is_brief: bool,
@@ -164,7 +166,7 @@ pub(super) fn store(
 /// no numbers yet, so they get some below 0.
 pub(super) fn store_figures(
     connection: &Connection,
-    session: i64,
+    session: SessionRow,
     figures: &[Figures],
 ) -> rusqlite::Result<()> {
     for sql in
@@ -174,10 +176,11 @@ pub(super) fn store_figures(
     }
     let mut call_number = 0;
     for (number, figures) in (1..).zip(figures) {
-        store_message(connection, session, -number, figures)?;
+        let message = DocumentRow(-number);
+        store_message(connection, session, message, figures)?;
         for call in &figures.calls {
             call_number -= 1;
-            store_call(connection, session, -number, call_number, call)?;
+            store_call(connection, session, message, DocumentRow(call_number), call)?;
         }
     }
     Ok(())
@@ -187,7 +190,7 @@ pub(super) fn store_figures(
 const N_PARTS: &str = "(SELECT count(*) FROM document p WHERE p.owner = m.n AND p.kind = 4) - \
      (SELECT count(*) FROM document p WHERE p.owner = m.n AND p.kind = 4 AND p.hash IS NULL)";
 
-pub(super) fn n_parts(connection: &Connection, message: i64) -> rusqlite::Result<usize> {
+pub(super) fn n_parts(connection: &Connection, message: DocumentRow) -> rusqlite::Result<usize> {
     let sql = format!("SELECT {N_PARTS} FROM (SELECT ?1 AS n) m");
     connection.prepare_cached(&sql)?.query_row([message], |row| row.get(0))
 }
@@ -195,11 +198,11 @@ pub(super) fn n_parts(connection: &Connection, message: i64) -> rusqlite::Result
 /// What each message of a session amounts to; in order, unless calls are wanted.
 pub(super) fn figures_of_session(
     connection: &Connection,
-    session: i64,
+    session: SessionRow,
     want: Want,
 ) -> rusqlite::Result<Vec<Figures>> {
     let mut figures: Vec<Figures> = Vec::new();
-    let mut places: HashMap<i64, usize> = HashMap::new();
+    let mut places: HashMap<DocumentRow, usize> = HashMap::new();
     // Whoever counts calls adds all up. For that the order in which messages stand will do, and so will the sum of their
     // parts, if it is at hand.
     let known: Option<(usize, bool)> = match want {
@@ -278,7 +281,7 @@ pub(super) fn rederive_states(connection: &Connection) -> rusqlite::Result<()> {
     let mut messages = connection.prepare("SELECT session, n, state FROM message WHERE n > 0")?;
     let mut update = connection.prepare("UPDATE message SET state = ?3 WHERE session = ?1 AND n = ?2")?;
     let mut stale = connection.prepare("UPDATE session SET stale = 1 WHERE n = ?1")?;
-    let known: Vec<(i64, i64, i64)> = messages
+    let known: Vec<(SessionRow, DocumentRow, i64)> = messages
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<rusqlite::Result<_>>()?;
     for (session, n, known) in known {
@@ -303,19 +306,19 @@ fn rederive(connection: &Connection) -> rusqlite::Result<()> {
         [Kind::Session.number()],
     )?;
     let mut sessions = connection.prepare("SELECT n, id FROM document WHERE kind = ?1")?;
-    let sessions: Vec<(i64, String)> = sessions
+    let sessions: Vec<(SessionRow, String)> = sessions
         .query_map([Kind::Session.number()], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
     for (session, session_id) in sessions {
         for (message, message_id) in rows::below(connection, session, Kind::Message)? {
             let key = Kind::Message.key(&message_id, None, Some(&session_id), None);
-            rederive_one(connection, session, session, message, key)?;
+            rederive_one(connection, session, session.document(), message, key)?;
             let mut parts = connection.prepare_cached(
                 "SELECT n, id FROM document WHERE owner = ?1 AND kind = ?2 AND hash IS NOT NULL",
             )?;
             let mut rows = parts.query((message, Kind::Part.number()))?;
             while let Some(row) = rows.next()? {
-                let (n, id): (i64, String) = (row.get(0)?, row.get(1)?);
+                let (n, id): (DocumentRow, String) = (row.get(0)?, row.get(1)?);
                 let key = Kind::Part.key(&id, Some(&message_id), Some(&session_id), None);
                 rederive_one(connection, session, message, n, key)?;
             }
@@ -327,9 +330,9 @@ fn rederive(connection: &Connection) -> rusqlite::Result<()> {
 
 fn rederive_one(
     connection: &Connection,
-    session: i64,
-    owner: i64,
-    n: i64,
+    session: SessionRow,
+    owner: DocumentRow,
+    n: DocumentRow,
     key: Option<Key>,
 ) -> rusqlite::Result<()> {
     if let (Some(key), Some(document)) = (key, rows::latest(connection, n)?) {

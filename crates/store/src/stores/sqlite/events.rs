@@ -8,6 +8,7 @@ use annals_core::Key;
 use annals_core::id::{Millis, ProjectId};
 use rusqlite::{Connection, OptionalExtension};
 
+use super::numbers::{DocumentRow, SessionRow};
 use super::past::{revision, touched_sessions};
 use super::rows::{documents_of, listed, placed};
 use crate::events::{Event, EventChange};
@@ -76,9 +77,9 @@ struct Listed {
     revision: Revision,
     clock: Millis,
     /// The numbers of the documents that it changed, as far as they are listed.
-    documents: Vec<i64>,
+    documents: Vec<DocumentRow>,
     /// The sessions that it touched, 0 for projects.
-    sessions: Vec<i64>,
+    sessions: Vec<SessionRow>,
     /// How many changes it has counted.
     n_changes: usize,
 }
@@ -132,7 +133,7 @@ fn revisions_after(
             _ => return Ok(Ok((found, false))),
         }
         let mut revision = revision(row)?;
-        let (sessions, touched): (Vec<i64>, Vec<_>) =
+        let (sessions, touched): (Vec<SessionRow>, Vec<_>) =
             touched_sessions(connection, number)?.into_iter().unzip();
         let n_changes = touched.iter().map(|touched| touched.written + touched.deleted).sum();
         revision.touched = touched;
@@ -149,7 +150,7 @@ fn revisions_after(
 /// looked through, once for all revisions.
 fn add_unlisted(connection: &Connection, revisions: &mut [Listed]) -> rusqlite::Result<()> {
     let mut sessions = HashSet::new();
-    let mut wanted: HashMap<i64, &mut Vec<i64>> = HashMap::new();
+    let mut wanted: HashMap<i64, &mut Vec<DocumentRow>> = HashMap::new();
     for revision in revisions.iter_mut().filter(|revision| revision.documents.len() < revision.n_changes) {
         sessions.extend(&revision.sessions);
         wanted.insert(revision.revision.number, &mut revision.documents);
@@ -186,9 +187,9 @@ struct State {
 /// What a revision did to the document with a number. None if that document was forgotten; another one may have its number now.
 fn change(
     connection: &Connection,
-    n: i64,
+    n: DocumentRow,
     revision: i64,
-    sessions: &[i64],
+    sessions: &[SessionRow],
 ) -> rusqlite::Result<Option<EventChange>> {
     let Some(placed) = placed(connection, n)?.filter(|placed| sessions.contains(&placed.session)) else {
         return Ok(None);
@@ -202,7 +203,7 @@ fn change(
 }
 
 /// The state that a document was in after a revision that changed it. None if it began later.
-fn state_after(connection: &Connection, n: i64, revision: i64) -> rusqlite::Result<Option<State>> {
+fn state_after(connection: &Connection, n: DocumentRow, revision: i64) -> rusqlite::Result<Option<State>> {
     let (latest, since, is_put, project): (i64, i64, bool, Option<String>) = connection
         .prepare_cached("SELECT revision, since, hash NOTNULL, project FROM document WHERE n = ?1")?
         .query_row([n], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;

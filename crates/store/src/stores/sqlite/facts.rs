@@ -7,6 +7,7 @@ use annals_core::{Document, Key, Position, Provenance, Stored, Usage};
 use rusqlite::{Connection, Row};
 
 use super::codec::{self, Packed};
+use super::numbers::{DocumentRow, SessionRow};
 use crate::figures::{Call, Figures, Role};
 use crate::summary::SessionState;
 
@@ -75,9 +76,9 @@ impl Facts {
     pub(super) fn store(
         &self,
         connection: &Connection,
-        session: i64,
-        owner: i64,
-        n: i64,
+        session: SessionRow,
+        owner: DocumentRow,
+        n: DocumentRow,
     ) -> rusqlite::Result<()> {
         match self {
             Facts::None => Ok(()),
@@ -87,7 +88,11 @@ impl Facts {
     }
 
     /// Removes what is known of document `n`.
-    pub(super) fn remove(connection: &Connection, session: i64, n: i64) -> rusqlite::Result<()> {
+    pub(super) fn remove(
+        connection: &Connection,
+        session: SessionRow,
+        n: DocumentRow,
+    ) -> rusqlite::Result<()> {
         for sql in [
             "DELETE FROM message WHERE session = ?1 AND n = ?2",
             "DELETE FROM call WHERE session = ?1 AND n = ?2",
@@ -101,8 +106,8 @@ impl Facts {
 /// Stores what message `n` takes.
 pub(super) fn store_message(
     connection: &Connection,
-    session: i64,
-    n: i64,
+    session: SessionRow,
+    n: DocumentRow,
     figures: &Figures,
 ) -> rusqlite::Result<()> {
     let Figures { role, made, agent, provider, model, cwd, state, usage, .. } = figures;
@@ -135,9 +140,9 @@ pub(super) fn store_message(
 /// Stores what call `n` of a message was.
 pub(super) fn store_call(
     connection: &Connection,
-    session: i64,
-    message: i64,
-    n: i64,
+    session: SessionRow,
+    message: DocumentRow,
+    n: DocumentRow,
     call: &Call,
 ) -> rusqlite::Result<()> {
     connection

@@ -24,7 +24,8 @@ use tantivy::{DocId, Score, SegmentReader, Term};
 use super::SqliteStore;
 use super::codec;
 use super::kind::Kind;
-use super::rows::{Placed, latest, number, placed};
+use super::numbers::{DocumentRow, SessionRow};
+use super::rows::{Placed, latest, placed, session_row};
 use super::text_index::entry::{MADE, NUMBER, PROPERTY, SESSION, TEXT, WEIGHT};
 use crate::home::{Read, ReadError};
 use crate::parallel;
@@ -41,7 +42,7 @@ const MAX_EXPANSIONS: u32 = 256;
 const BATCH: i64 = 512;
 
 /// How many documents of a batch match, and which: when each was made, and its number.
-type Scanned = (usize, Vec<(Millis, i64)>);
+type Scanned = (usize, Vec<(Millis, DocumentRow)>);
 
 impl Search for SqliteStore {
     fn search(&self, request: &Request) -> Result<Hits, SearchError> {
@@ -92,8 +93,8 @@ impl SqliteStore {
         self.read(|connection| {
             let mut numbers = HashSet::new();
             for record in &records {
-                let n = number(connection, 0, Kind::Session, record.id.as_str())?;
-                numbers.extend(n.map(i64::unsigned_abs));
+                let n = session_row(connection, record.id.as_str())?;
+                numbers.extend(n.map(|session| session.0.unsigned_abs()));
             }
             Ok(Some(numbers))
         })
@@ -156,7 +157,7 @@ impl SqliteStore {
         for (score, address) in found {
             let column = searcher.segment_reader(address.segment_ord).fast_fields().u64(NUMBER);
             let n = column.ok().and_then(|column| column.first(address.doc_id));
-            let Some(n) = n.and_then(|n| i64::try_from(n).ok()) else { continue };
+            let Some(n) = n.and_then(|n| i64::try_from(n).ok()).map(DocumentRow) else { continue };
             let located = self.read(|connection| locate(connection, n))?;
             // What was changed since is found where it is now, or not at all.
             let Some(located) = located else { continue };
@@ -189,7 +190,7 @@ impl SqliteStore {
             batches.par_iter().map(scan).collect()
         });
         let mut total = 0;
-        let mut latest: BinaryHeap<std::cmp::Reverse<(Millis, i64)>> = BinaryHeap::new();
+        let mut latest: BinaryHeap<std::cmp::Reverse<(Millis, DocumentRow)>> = BinaryHeap::new();
         for (count, found) in scanned? {
             total += count;
             for place in found {
@@ -199,7 +200,7 @@ impl SqliteStore {
                 }
             }
         }
-        let mut latest: Vec<(Millis, i64)> =
+        let mut latest: Vec<(Millis, DocumentRow)> =
             latest.into_iter().map(|std::cmp::Reverse(place)| place).collect();
         latest.sort_unstable_by(|a, b| b.cmp(a));
         let mut hits = Vec::new();
@@ -238,8 +239,8 @@ impl SqliteStore {
             let mut total = 0;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                let session = row.get::<_, Option<i64>>(6)?.unwrap_or(0);
-                if sessions.is_some_and(|wanted| !wanted.contains(&session.unsigned_abs())) {
+                let session = row.get::<_, Option<SessionRow>>(6)?.unwrap_or(SessionRow::NONE);
+                if sessions.is_some_and(|wanted| !wanted.contains(&session.0.unsigned_abs())) {
                     continue;
                 }
                 let made = row.get::<_, Option<Millis>>(7)?.unwrap_or(0);
@@ -254,7 +255,7 @@ impl SqliteStore {
                 searchable(&kind.any_key(), &document, &mut |text| {
                     is_match = is_match || pattern.is_match(text);
                 });
-                let n: i64 = row.get(0)?;
+                let n: DocumentRow = row.get(0)?;
                 if is_match
                     && (request.filters.is_empty() || has_properties(connection, n, &request.filters)?)
                 {
@@ -460,17 +461,20 @@ impl Located {
     }
 }
 
-fn has_properties(connection: &Connection, n: i64, filters: &[Filter]) -> rusqlite::Result<bool> {
+fn has_properties(connection: &Connection, n: DocumentRow, filters: &[Filter]) -> rusqlite::Result<bool> {
     let located = locate(connection, n)?;
     Ok(located.is_some_and(|located| filters.iter().all(|filter| located.has(filter))))
 }
 
 /// A session, message or part by its number, if it is there.
-fn locate(connection: &Connection, n: i64) -> rusqlite::Result<Option<Located>> {
+fn locate(connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<Located>> {
     let Some(Placed { key, session, message }) = placed(connection, n)? else { return Ok(None) };
     let Some(document) = latest(connection, n)? else { return Ok(None) };
     // The column of that name may be behind.
-    let session_document = if session == n { Some(document.clone()) } else { latest(connection, session)? };
+    let session_document = match session.document() == n {
+        true => Some(document.clone()),
+        false => latest(connection, session.document())?,
+    };
     let title = session_document.as_ref().and_then(|document| document.lens::<Session<'_>>().title);
     let title = title.map(|title| title.to_string()).unwrap_or_default();
     let mut located = Located { key, document, title, role: None, agent: None, model: None, made: None };

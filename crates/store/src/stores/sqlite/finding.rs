@@ -6,6 +6,7 @@ use annals_core::{Document, Key, Position};
 use super::facts::Prepared;
 use super::held::{self, Has, Standing};
 use super::kind::Kind;
+use super::numbers::{DocumentRow, SessionRow};
 use super::revise::{Put, Revising};
 use super::text_index::entry::Entry;
 use crate::follow::HomeNumber;
@@ -44,8 +45,8 @@ impl Finding {
 /// What the text index is to know of what was committed.
 #[derive(Debug)]
 pub(super) struct ToIndex {
-    pub(super) n: i64,
-    pub(super) session: i64,
+    pub(super) n: DocumentRow,
+    pub(super) session: SessionRow,
     /// Nothing where there is nothing to be found in it.
     pub(super) text: Option<Box<Entry>>,
 }
@@ -133,7 +134,7 @@ fn put_plainly(
 /// Notes what the text index is to know of a document that was just stored.
 fn index(
     revising: &mut Revising<'_>,
-    n: i64,
+    n: DocumentRow,
     finding: Finding,
     to_index: &mut Option<Vec<ToIndex>>,
 ) -> rusqlite::Result<()> {

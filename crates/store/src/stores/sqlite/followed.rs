@@ -7,6 +7,7 @@ use annals_core::id::SessionId;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::kind::Kind;
+use super::numbers::SessionRow;
 use super::{SqliteStore, held, operations, origin};
 use crate::follow::{FollowedHome, HomeNumber, SyncError};
 use crate::home::ReadError;
@@ -111,15 +112,15 @@ impl SqliteStore {
     fn note_own(&self, home: HomeNumber, is_own: bool) -> Result<(), SyncError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
-        let shared: Vec<i64> = writing
+        let shared: Vec<SessionRow> = writing
             .prepare_cached(
                 "SELECT session FROM origin o WHERE home = ?1 AND EXISTS \
                  (SELECT 1 FROM origin p WHERE p.session = o.session AND p.home <> o.home)",
             )
             .and_then(|mut select| select.query_map([home], |row| row.get(0))?.collect())
             .map_err(failed)?;
-        let leaders = |session: i64| origin::looks(&writing, session).map(|looks| Leaders::of(&looks));
-        let before: Vec<(i64, Leaders)> = shared
+        let leaders = |session: SessionRow| origin::looks(&writing, session).map(|looks| Leaders::of(&looks));
+        let before: Vec<(SessionRow, Leaders)> = shared
             .into_iter()
             .map(|session| Ok((session, leaders(session)?)))
             .collect::<rusqlite::Result<_>>()

@@ -10,7 +10,9 @@ use super::facts::Prepared;
 use super::finding::{Applied, Finding, apply};
 use super::held::Standing;
 use super::looks::is_unsettled;
+use super::numbers::SessionRow;
 use super::revise::Put;
+use super::rows::session_row;
 use super::{SqliteStore, origin, quarantine};
 use crate::follow::{
     CommitReason, CommittedGone, CommittedLooks, Compare, ComparedHome, Follow, FollowedHome,
@@ -191,11 +193,11 @@ impl Follow for SqliteStore {
         let reason = CommitReason { words: words.to_owned(), operation: reason.operation };
         let now = self.now();
         let mut committed = CommittedGone::default();
-        let mut before: HashMap<i64, (&SessionId, Standing)> = HashMap::new();
+        let mut before: HashMap<SessionRow, (&SessionId, Standing)> = HashMap::new();
         for GoneFrom { home, sessions } in gone {
             let mut revising = self.revising(&writing, Some(*home), &reason)?;
             for (id, origin) in sessions {
-                let Some(session) = super::origin::number_of_session(&writing, id).map_err(failed)? else {
+                let Some(session) = session_row(&writing, id.as_str()).map_err(failed)? else {
                     continue;
                 };
                 let standing = Standing::of(&writing, session).map_err(failed)?;

@@ -8,9 +8,9 @@ use rusqlite::Connection;
 use rusqlite::limits::Limit;
 
 use super::SqliteStore;
-use super::kind::Kind;
+use super::numbers::{DocumentRow, SessionRow};
 use super::prune::documents_of_session;
-use super::rows::number;
+use super::rows::session_row;
 use crate::home::ReadError;
 use crate::scratch;
 use crate::state_hash::StateHash;
@@ -33,11 +33,13 @@ impl SqliteStore {
     pub(super) fn forget_all(&self, sessions: &[SessionId]) -> Result<Forgotten, ForgetError> {
         let failed = |error: rusqlite::Error| ForgetError::Commit(self.commit_error(&error));
         let mut forgotten = Forgotten::default();
+        // New documents may get these numbers.
+        let mut documents = Vec::new();
         let writing = self.write()?;
         // What killed processes have left holds all of the store.
         scratch::sweep_beside(self.path());
         for session in sessions {
-            if !remove(&writing, session, &mut forgotten).map_err(failed)? {
+            if !remove(&writing, session, &mut forgotten, &mut documents).map_err(failed)? {
                 return Err(ForgetError::NotFound(session.clone()));
             }
         }
@@ -49,9 +51,8 @@ impl SqliteStore {
             .execute("UPDATE meta SET value = ?1 WHERE name = 'store'", [super::new_identity()])
             .map_err(failed)?;
         self.finish(writing)?;
-        forgotten.n_documents = forgotten.documents.len();
-        forgotten.index_left =
-            self.remove_from_index(&forgotten.documents, &was).err().map(|error| error.to_string());
+        forgotten.n_documents = documents.len();
+        forgotten.index_left = self.remove_from_index(&documents, &was).err().map(|error| error.to_string());
         forgotten.not_rewritten = self.rewrite().err();
         if forgotten.not_rewritten.is_some() {
             self.give_back();
@@ -109,20 +110,25 @@ fn is_forgotten(connection: &Connection, session: &SessionId) -> rusqlite::Resul
 }
 
 /// Removes a session. False if nothing is known of it, not even that it was forgotten before.
-fn remove(connection: &Connection, session: &SessionId, forgotten: &mut Forgotten) -> rusqlite::Result<bool> {
+fn remove(
+    connection: &Connection,
+    session: &SessionId,
+    forgotten: &mut Forgotten,
+    documents: &mut Vec<DocumentRow>,
+) -> rusqlite::Result<bool> {
     let id = session.as_str();
     // Some of what could not be read is not known to belong to a session, but its place tells.
     let n_quarantined = connection.execute(
         "DELETE FROM quarantine WHERE session = ?1 OR instr(place, ?1) OR instr(reason, ?1)",
         [id],
     )?;
-    let n = number(connection, 0, Kind::Session, id)?;
+    let n = session_row(connection, id)?;
     if n.is_none() && n_quarantined == 0 {
         // A process that was killed meanwhile has not erased what unused parts of the file hold. That is done now.
         return is_forgotten(connection, session);
     }
     if let Some(n) = n {
-        remove_documents(connection, n, forgotten)?;
+        documents.extend(remove_documents(connection, n, forgotten)?);
     }
     forgotten.n_revisions += connection.execute(
         "UPDATE revision SET reason = ?2 WHERE instr(reason, ?1) OR operation IN \
@@ -137,9 +143,9 @@ fn remove(connection: &Connection, session: &SessionId, forgotten: &mut Forgotte
 
 fn remove_documents(
     connection: &Connection,
-    session: i64,
+    session: SessionRow,
     forgotten: &mut Forgotten,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<Vec<DocumentRow>> {
     // What touched projects as well is about this session all the same.
     forgotten.n_revisions += connection.execute(
         "UPDATE revision SET reason = ?2 WHERE session = ?1 OR (n IN (SELECT revision FROM touched WHERE session = ?1) \
@@ -164,6 +170,5 @@ fn remove_documents(
     ] {
         connection.execute(sql, [session])?;
     }
-    forgotten.documents.extend(documents);
-    Ok(())
+    Ok(documents)
 }

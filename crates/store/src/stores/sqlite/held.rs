@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::codec;
 use super::facts::Prepared;
+use super::numbers::{DocumentRow, SessionRow};
 use super::origin;
 use super::revise::{Put, Revising, State, state_at};
 use super::rows::{documents_of, latest};
@@ -93,7 +94,7 @@ impl Standing {
     pub(crate) fn after(
         &self,
         connection: &Connection,
-        session: i64,
+        session: SessionRow,
         look: &Look,
     ) -> rusqlite::Result<Standing> {
         let mut looks = self.looks.clone();
@@ -103,10 +104,14 @@ impl Standing {
     }
 
     /// The standing of a session after these looks.
-    pub(crate) fn new(connection: &Connection, session: i64, looks: Vec<Look>) -> rusqlite::Result<Standing> {
+    pub(crate) fn new(
+        connection: &Connection,
+        session: SessionRow,
+        looks: Vec<Look>,
+    ) -> rusqlite::Result<Standing> {
         let mut standing = Standing { looks, is_deleted: false };
         if has_any(connection)?
-            && let Some(document) = state_at(connection, session)?
+            && let Some(document) = state_at(connection, session.document())?
             && document.since != 0
             && !is_plain(connection, &document)?
         {
@@ -118,7 +123,7 @@ impl Standing {
     }
 
     /// The standing of a session as the store knows it.
-    pub(crate) fn of(connection: &Connection, session: i64) -> rusqlite::Result<Standing> {
+    pub(crate) fn of(connection: &Connection, session: SessionRow) -> rusqlite::Result<Standing> {
         Standing::new(connection, session, origin::looks(connection, session)?)
     }
 
@@ -204,7 +209,7 @@ pub(super) fn in_home(
 }
 
 /// The states of a document that homes have, and those that the store itself does not show at the moment.
-pub(super) fn states(connection: &Connection, document: i64) -> rusqlite::Result<Vec<StateHash>> {
+pub(super) fn states(connection: &Connection, document: DocumentRow) -> rusqlite::Result<Vec<StateHash>> {
     let mut statement =
         connection.prepare_cached("SELECT state FROM held WHERE document = ?1 AND state NOTNULL")?;
     let states: Vec<Option<StateHash>> =
@@ -245,7 +250,7 @@ fn hash(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<StateHash>> {
     Ok(row.get_ref(column)?.as_bytes_or_null()?.and_then(StateHash::read))
 }
 
-fn write(connection: &Connection, document: i64, entry: &Entry) -> rusqlite::Result<()> {
+fn write(connection: &Connection, document: DocumentRow, entry: &Entry) -> rusqlite::Result<()> {
     let mut insert = connection.prepare_cached(
         "INSERT OR REPLACE INTO held (document, home, bytes, state, project, base) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
@@ -257,7 +262,7 @@ fn write(connection: &Connection, document: i64, entry: &Entry) -> rusqlite::Res
     written.map(drop)
 }
 
-fn erase(connection: &Connection, document: i64, home: HomeNumber) -> rusqlite::Result<()> {
+fn erase(connection: &Connection, document: DocumentRow, home: HomeNumber) -> rusqlite::Result<()> {
     connection
         .prepare_cached("DELETE FROM held WHERE document = ?1 AND home = ?2")?
         .execute((document, home))
@@ -466,7 +471,7 @@ impl Changing<'_, '_> {
 pub(crate) fn settle(
     connection: &Connection,
     now: Millis,
-    session: i64,
+    session: SessionRow,
     operation: Option<i64>,
 ) -> rusqlite::Result<()> {
     let standing = Standing::of(connection, session)?;
@@ -501,7 +506,7 @@ enum Then {
 
 impl LocalChange {
     /// Whether what the document became is still in the store, so that the change can be made again.
-    pub(super) fn is_kept(&self, connection: &Connection, document: i64) -> rusqlite::Result<bool> {
+    pub(super) fn is_kept(&self, connection: &Connection, document: DocumentRow) -> rusqlite::Result<bool> {
         match self.state {
             Some(state) => Ok(state_with(connection, document, state)?.is_some()),
             None => Ok(true),
@@ -610,7 +615,7 @@ fn has_state(connection: &Connection, document: &State, wanted: StateHash) -> ru
 /// A state of a document by its hash, and which program wrote it. None if it is not kept.
 pub(super) fn state_with(
     connection: &Connection,
-    n: i64,
+    n: DocumentRow,
     wanted: StateHash,
 ) -> rusqlite::Result<Option<(Document, Provenance)>> {
     let now: Option<(Option<StateHash>, i64)> = connection

@@ -8,6 +8,7 @@ use super::facts::Prepared;
 use super::file::Writing;
 use super::origin;
 use super::revise::Revising;
+use super::rows::session_row;
 use crate::follow::{HomeNumber, LoggedUpTo, PastState};
 use crate::home::CommitError;
 
@@ -53,7 +54,7 @@ impl SqliteStore {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
         date_back(&writing, home, words, read.latest).map_err(failed)?;
-        if let Some(session) = origin::number_of_session(&writing, session).map_err(failed)? {
+        if let Some(session) = session_row(&writing, session.as_str()).map_err(failed)? {
             origin::note_events(&writing, session, home, read.position).map_err(failed)?;
         }
         self.finish(writing)

@@ -7,6 +7,7 @@ use super::SqliteStore;
 use super::file::Writing;
 use super::finding::{Applied as Applying, Finding, ToIndex, apply};
 use super::held::{self, Standing};
+use super::numbers::SessionRow;
 use super::origin;
 use super::revise::Revising;
 use crate::follow::{
@@ -25,7 +26,7 @@ struct Batch<'b> {
     reason: &'b CommitReason,
     /// What the text index is to know; none as soon as it has to find out by itself.
     to_index: Option<Vec<ToIndex>>,
-    numbers: Vec<(i64, Numbers)>,
+    numbers: Vec<(SessionRow, Numbers)>,
     /// The number of the looks that are committed here.
     turn: Option<i64>,
 }
@@ -137,7 +138,7 @@ impl Batch<'_> {
     fn end(
         &mut self,
         writing: &Writing<'_>,
-        (session, id): (i64, &SessionId),
+        (session, id): (SessionRow, &SessionId),
         before: Option<&Standing>,
         end: LookEnd,
         done: &mut AppliedPiece,
@@ -176,7 +177,7 @@ impl SqliteStore {
         &self,
         writing: &Writing<'_>,
         reason: &CommitReason,
-        (session, id): (i64, &SessionId),
+        (session, id): (SessionRow, &SessionId),
         uncounted: &mut Uncounted,
     ) -> rusqlite::Result<()> {
         held::settle(writing, self.now(), session, reason.operation)?;

@@ -1,17 +1,64 @@
-//! The numbers that tables have for things, as columns.
+//! The numbers by which tables refer to rows, as types: a session's number is not mistaken for a message's, or for a count.
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 
+use serde::{Deserialize, Serialize};
+
 use crate::follow::HomeNumber;
 
-impl ToSql for HomeNumber {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::from(self.0))
+/// The number of a document: the column `n` of the table `document`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct DocumentRow(pub(super) i64);
+
+impl DocumentRow {
+    /// What stands for the owner of a document that belongs to no other: a project or a session.
+    pub(super) const NO_OWNER: DocumentRow = DocumentRow(0);
+}
+
+/// The number of a session: that of its document. 0 stands for the project records, which belong to no session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct SessionRow(pub(super) i64);
+
+impl SessionRow {
+    /// What stands for the session of project records.
+    pub(super) const NONE: SessionRow = SessionRow(0);
+
+    /// The number of the session's own document.
+    pub(super) fn document(self) -> DocumentRow {
+        DocumentRow(self.0)
     }
 }
 
-impl FromSql for HomeNumber {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<HomeNumber> {
-        i64::column_result(value).map(HomeNumber)
+impl From<SessionRow> for DocumentRow {
+    fn from(session: SessionRow) -> DocumentRow {
+        session.document()
     }
 }
+
+impl From<DocumentRow> for SessionRow {
+    /// The session that a session's own document is of.
+    fn from(document: DocumentRow) -> SessionRow {
+        SessionRow(document.0)
+    }
+}
+
+macro_rules! column {
+    ($number:ty, $make:expr) => {
+        impl ToSql for $number {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                Ok(ToSqlOutput::from(self.0))
+            }
+        }
+
+        impl FromSql for $number {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<$number> {
+                i64::column_result(value).map($make)
+            }
+        }
+    };
+}
+
+column!(HomeNumber, HomeNumber);
+column!(DocumentRow, DocumentRow);
+column!(SessionRow, SessionRow);

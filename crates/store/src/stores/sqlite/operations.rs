@@ -13,6 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::codec;
 use super::held::{self, LocalChange, Standing};
 use super::kind::Kind;
+use super::numbers::{DocumentRow, SessionRow};
 use super::revise::{Revising, state_at};
 use super::rows::{number_of, placed};
 use super::{SqliteStore, derived};
@@ -309,7 +310,7 @@ impl OperationLog for SqliteStore {
             }
             revising.finish()?;
             // What is shown of other documents may depend on whether the session itself was deleted here.
-            for session in sessions.into_iter().filter(|session| *session != 0) {
+            for session in sessions.into_iter().filter(|session| *session != SessionRow::NONE) {
                 held::settle(&writing, self.now(), session, Some(by))?;
             }
             derived::refresh(&writing)
@@ -372,7 +373,7 @@ fn local_change(connection: &Connection, key: &Key) -> rusqlite::Result<Option<L
 pub(super) fn note_change(
     connection: &Connection,
     operation: i64,
-    document: i64,
+    document: DocumentRow,
     before: Option<&LocalChange>,
     after: Option<&LocalChange>,
 ) -> rusqlite::Result<()> {

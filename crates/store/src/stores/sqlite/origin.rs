@@ -8,9 +8,10 @@ use rusqlite::{Connection, OptionalExtension};
 use super::SqliteStore;
 use super::derived;
 use super::kind::Kind;
+use super::numbers::{DocumentRow, SessionRow};
 use super::quarantine::note_quarantine;
 use super::revise::Revising;
-use super::rows::{below, number};
+use super::rows::{below, session_row};
 use crate::follow::{
     Cursor, Depth, ForgottenSessions, HomeNumber, HomeState, KnownHome, Look, LookEnd, Numbers, Origin,
 };
@@ -48,7 +49,9 @@ impl SqliteStore {
     pub(super) fn origins_in(&self, home: HomeNumber) -> Result<HashMap<SessionId, Origin>, ReadError> {
         self.read(|connection| {
             // The index has the ids; the rows of the sessions are all over the file.
-            let ids: HashMap<i64, String> = below(connection, 0, Kind::Session)?.into_iter().collect();
+            let sessions = below(connection, DocumentRow::NO_OWNER, Kind::Session)?;
+            let ids: HashMap<SessionRow, String> =
+                sessions.into_iter().map(|(n, id)| (n.into(), id)).collect();
             let mut statement = connection.prepare_cached(
                 "SELECT session, updated, stamp, looked, settled, stage, events, gone IS NOT NULL, turn \
                  FROM origin WHERE home = ?1",
@@ -61,7 +64,7 @@ impl SqliteStore {
             let mut rows = statement.query([home])?;
             let mut origins = HashMap::new();
             while let Some(row) = rows.next()? {
-                let session: i64 = row.get(0)?;
+                let session: SessionRow = row.get(0)?;
                 let Some(Ok(id)) = ids.get(&session).map(|id| SessionId::parse(id)) else { continue };
                 let cursor = Cursor {
                     stamp: row.get::<_, Option<_>>(2)?.unwrap_or_default(),
@@ -84,7 +87,7 @@ impl SqliteStore {
     }
 
     /// Whether an answer or a call of a session has not ended, as far as the store knows.
-    pub(super) fn is_open(&self, session: i64) -> Result<bool, ReadError> {
+    pub(super) fn is_open(&self, session: SessionRow) -> Result<bool, ReadError> {
         self.read(|connection| {
             let answers = "SELECT 1 FROM message WHERE session = ?1 AND role = 2 AND state = 3";
             // Calls of a message that was deleted may have been left behind. Nobody will end them.
@@ -105,18 +108,18 @@ impl SqliteStore {
     }
 
     /// The numbers of all sessions that the store has a place for, by their ids.
-    pub(super) fn session_numbers(&self) -> Result<HashMap<String, i64>, ReadError> {
-        let sessions = self.read(|connection| below(connection, 0, Kind::Session))?;
-        Ok(sessions.into_iter().map(|(n, id)| (id, n)).collect())
+    pub(super) fn session_numbers(&self) -> Result<HashMap<String, SessionRow>, ReadError> {
+        let sessions = self.read(|connection| below(connection, DocumentRow::NO_OWNER, Kind::Session))?;
+        Ok(sessions.into_iter().map(|(n, id)| (id, n.into())).collect())
     }
 
     /// The number of a session, if the store has a place for it.
-    pub(super) fn session_number(&self, session: &SessionId) -> Result<Option<i64>, ReadError> {
-        self.read(|connection| number_of_session(connection, session))
+    pub(super) fn session_number(&self, session: &SessionId) -> Result<Option<SessionRow>, ReadError> {
+        self.read(|connection| session_row(connection, session.as_str()))
     }
 
     /// Whether the store has, or had, any message of a session.
-    pub(super) fn has_messages(&self, session: i64) -> Result<bool, ReadError> {
+    pub(super) fn has_messages(&self, session: SessionRow) -> Result<bool, ReadError> {
         self.read(|connection| {
             connection
                 .prepare_cached("SELECT 1 FROM document WHERE owner = ?1 AND kind = ?2 LIMIT 1")?
@@ -125,7 +128,7 @@ impl SqliteStore {
     }
 
     /// Sessions, by their numbers, that several homes have or had.
-    pub(super) fn shared_sessions(&self) -> Result<HashSet<i64>, ReadError> {
+    pub(super) fn shared_sessions(&self) -> Result<HashSet<SessionRow>, ReadError> {
         self.read(|connection| {
             let mut statement = connection
                 .prepare_cached("SELECT session FROM origin GROUP BY session HAVING count(*) > 1")?;
@@ -134,21 +137,13 @@ impl SqliteStore {
     }
 
     /// The last look at a session in each home.
-    pub(super) fn looks(&self, session: i64) -> Result<Vec<Look>, ReadError> {
+    pub(super) fn looks(&self, session: SessionRow) -> Result<Vec<Look>, ReadError> {
         self.read(|connection| looks(connection, session))
     }
 }
 
-/// The number of a session, if the store has a place for it.
-pub(super) fn number_of_session(
-    connection: &Connection,
-    session: &SessionId,
-) -> rusqlite::Result<Option<i64>> {
-    number(connection, 0, Kind::Session, session.as_str())
-}
-
 /// The last look at a session in each home.
-pub(super) fn looks(connection: &Connection, session: i64) -> rusqlite::Result<Vec<Look>> {
+pub(super) fn looks(connection: &Connection, session: SessionRow) -> rusqlite::Result<Vec<Look>> {
     let mut statement = connection.prepare_cached(
         "SELECT o.home, o.updated, h.rank, h.own, o.turn, o.gone IS NULL, o.stage \
          FROM origin o JOIN home h ON h.n = o.home WHERE o.session = ?1 ORDER BY o.home",
@@ -192,7 +187,11 @@ pub(super) fn next_turn(connection: &Connection) -> rusqlite::Result<i64> {
 
 /// Notes that the document of a session was looked at just now, and nothing else of it. What the session looked like from outside before that is
 /// no evidence any more: it may look so again.
-pub(super) fn note_document(connection: &Connection, session: i64, home: HomeNumber) -> rusqlite::Result<()> {
+pub(super) fn note_document(
+    connection: &Connection,
+    session: SessionRow,
+    home: HomeNumber,
+) -> rusqlite::Result<()> {
     connection
         .prepare_cached("UPDATE origin SET turn = ?3, stamp = NULL WHERE session = ?1 AND home = ?2")?
         .execute((session, home, next_turn(connection)?))
@@ -202,7 +201,7 @@ pub(super) fn note_document(connection: &Connection, session: i64, home: HomeNum
 /// Moves the cursor of a session: what was found is in the same transaction.
 pub(super) fn note_look(
     connection: &Connection,
-    session: i64,
+    session: SessionRow,
     id: &SessionId,
     home: HomeNumber,
     ended: &LookEnd,
@@ -237,7 +236,7 @@ pub(super) fn note_look(
 pub(super) fn note_gone(
     connection: &Connection,
     revising: &mut Revising<'_>,
-    session: i64,
+    session: SessionRow,
     home: HomeNumber,
     now: Millis,
 ) -> rusqlite::Result<()> {
@@ -258,7 +257,7 @@ pub(super) fn note_gone(
 /// Notes how far OpenCode's log of a session was read.
 pub(super) fn note_events(
     connection: &Connection,
-    session: i64,
+    session: SessionRow,
     home: HomeNumber,
     reached: Option<i64>,
 ) -> rusqlite::Result<()> {
@@ -269,7 +268,11 @@ pub(super) fn note_events(
 }
 
 /// Notes the numbers of a session of which the messages are not here yet, or that from now on they are.
-pub(super) fn note_numbers(connection: &Connection, session: i64, numbers: &Numbers) -> rusqlite::Result<()> {
+pub(super) fn note_numbers(
+    connection: &Connection,
+    session: SessionRow,
+    numbers: &Numbers,
+) -> rusqlite::Result<()> {
     match numbers {
         Numbers::Counted(summary, figures) => {
             derived::store(connection, session, Some(&summary.title), summary, true)?;

@@ -7,8 +7,9 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::SqliteStore;
 use super::kind::Kind;
+use super::numbers::{DocumentRow, SessionRow};
 use super::read::{Moment, View};
-use super::rows::{documents_of, listed, number};
+use super::rows::{documents_of, listed, session_row};
 use super::scan::{Bound, EXAMINED, Examined, examine, is_of};
 use crate::history::{At, Changed, History, LogQuery, Revision, Touched};
 use crate::home::{Read, ReadError};
@@ -23,10 +24,10 @@ impl History for SqliteStore {
             let mut conditions = String::new();
             let mut values: Vec<Value> = Vec::new();
             if let Some(session) = &query.session {
-                let Some(n) = number(connection, 0, Kind::Session, session.as_str())? else { return Ok(Vec::new()) };
+                let Some(n) = session_row(connection, session.as_str())? else { return Ok(Vec::new()) };
                 conditions
                     .push_str(" AND (r.session = ? OR r.n IN (SELECT revision FROM touched WHERE session = ?))");
-                values.extend([n.into(), n.into()]);
+                values.extend([n.0.into(), n.0.into()]);
             }
             for (condition, value) in [
                 (" AND r.time >= ?", query.since),
@@ -89,7 +90,7 @@ impl History for SqliteStore {
             let mut changes = Vec::new();
             let mut statement =
                 connection.prepare_cached(&format!("SELECT session FROM {TOUCHED} WHERE revision = ?1"))?;
-            let sessions: Vec<i64> =
+            let sessions: Vec<SessionRow> =
                 statement.query_map([revision], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
             let written = connection
                 .prepare_cached("SELECT documents FROM revision WHERE n = ?1")?
@@ -128,7 +129,7 @@ fn touched(connection: &Connection, revision: i64) -> rusqlite::Result<Vec<Touch
 pub(super) fn touched_sessions(
     connection: &Connection,
     revision: i64,
-) -> rusqlite::Result<Vec<(i64, Touched)>> {
+) -> rusqlite::Result<Vec<(SessionRow, Touched)>> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT t.session, d.id, t.written, t.deleted FROM {TOUCHED} t LEFT JOIN document d ON d.n = t.session \
          WHERE t.revision = ?1 ORDER BY t.session"
@@ -148,7 +149,7 @@ pub(super) fn latest_of(
     after: i64,
     until: i64,
     wanted: impl Fn(i64) -> bool,
-) -> rusqlite::Result<Vec<(i64, Kind)>> {
+) -> rusqlite::Result<Vec<(DocumentRow, Kind)>> {
     let mut documents = Vec::new();
     let mut statement =
         connection.prepare_cached("SELECT n, documents FROM revision WHERE n > ?1 AND n <= ?2")?;
@@ -181,7 +182,7 @@ fn moment(connection: &Connection, at: At) -> rusqlite::Result<Option<Moment>> {
 /// What a revision did to a document, if anything. `is_written`: the revision says that it wrote the document.
 fn changed(
     connection: &Connection,
-    n: i64,
+    n: DocumentRow,
     key: Key,
     is_written: bool,
     (time, revision): Moment,

@@ -10,8 +10,9 @@ use super::SqliteStore;
 use super::codec;
 use super::held;
 use super::kind::Kind;
+use super::numbers::{DocumentRow, SessionRow};
 use super::operations;
-use super::rows::number;
+use super::rows::session_row;
 use crate::home::CommitError;
 use crate::state_hash::StateHash;
 use crate::upkeep::{Pruned, PrunedSession};
@@ -108,11 +109,11 @@ fn prune(
 fn candidates(
     connection: &Connection,
     sessions: Option<&[SessionId]>,
-) -> rusqlite::Result<Vec<(i64, Vec<i64>)>> {
-    let mut found: Vec<(i64, Vec<i64>)> = Vec::new();
+) -> rusqlite::Result<Vec<(SessionRow, Vec<DocumentRow>)>> {
+    let mut found: Vec<(SessionRow, Vec<DocumentRow>)> = Vec::new();
     if let Some(sessions) = sessions {
         for session in sessions {
-            if let Some(n) = number(connection, 0, Kind::Session, session.as_str())? {
+            if let Some(n) = session_row(connection, session.as_str())? {
                 found.push((n, documents_of_session(connection, n)?));
             }
         }
@@ -126,7 +127,7 @@ fn candidates(
     let kinds = [Kind::Project, Kind::Session, Kind::Part].map(Kind::number);
     let mut rows = statement.query(kinds)?;
     while let Some(row) = rows.next()? {
-        let (session, n): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let (session, n): (SessionRow, DocumentRow) = (row.get(0)?, row.get(1)?);
         match found.last_mut() {
             Some((last, documents)) if *last == session => documents.push(n),
             _ => found.push((session, vec![n])),
@@ -136,7 +137,10 @@ fn candidates(
 }
 
 /// Everything that is or was of a session, itself included.
-pub(super) fn documents_of_session(connection: &Connection, session: i64) -> rusqlite::Result<Vec<i64>> {
+pub(super) fn documents_of_session(
+    connection: &Connection,
+    session: SessionRow,
+) -> rusqlite::Result<Vec<DocumentRow>> {
     let mut statement = connection.prepare_cached(
         "SELECT n FROM document WHERE n = ?1 UNION ALL SELECT n FROM document WHERE owner = ?1 UNION ALL \
          SELECT p.n FROM document m JOIN document p ON p.owner = m.n WHERE m.owner = ?1",
@@ -145,7 +149,7 @@ pub(super) fn documents_of_session(connection: &Connection, session: i64) -> rus
     rows.collect()
 }
 
-fn session_id(connection: &Connection, session: i64) -> rusqlite::Result<Option<SessionId>> {
+fn session_id(connection: &Connection, session: SessionRow) -> rusqlite::Result<Option<SessionId>> {
     let mut statement = connection.prepare_cached("SELECT id FROM document WHERE n = ?1 AND kind = ?2")?;
     let mut rows = statement.query((session, Kind::Session.number()))?;
     let Some(row) = rows.next()? else { return Ok(None) };
@@ -155,7 +159,7 @@ fn session_id(connection: &Connection, session: i64) -> rusqlite::Result<Option<
 /// How many states of a document were pruned, and how many bytes they took.
 fn prune_one(
     connection: &Connection,
-    n: i64,
+    n: DocumentRow,
     older_than: Millis,
     doing: Doing,
 ) -> rusqlite::Result<(usize, u64)> {

@@ -11,8 +11,9 @@ use super::SqliteStore;
 use super::codec::{self, Damage};
 use super::derived::{self, figures_of_session, n_parts};
 use super::kind::Kind;
+use super::numbers::{DocumentRow, SessionRow};
 use super::quarantine::OF_NO_SESSION;
-use super::rows::{LEADER_FIRST, below, documents_of, in_order, listed, number, number_of};
+use super::rows::{LEADER_FIRST, below, documents_of, in_order, listed, number, number_of, session_row};
 use super::scan::{Bound, is_of};
 use crate::check::Problem;
 use crate::figures::Figures;
@@ -106,7 +107,7 @@ impl<'s> View<'s> {
     }
 
     /// The state of a document at the view's moment. None if it is not known to have been there.
-    fn state(&self, connection: &Connection, n: i64) -> rusqlite::Result<Option<StateRow>> {
+    fn state(&self, connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<StateRow>> {
         let Some((time, number)) = self.at else {
             let sql = format!("SELECT {STATE} FROM document x WHERE n = ?1");
             return connection
@@ -142,7 +143,7 @@ impl<'s> View<'s> {
     fn stored(
         &self,
         connection: &Connection,
-        n: i64,
+        n: DocumentRow,
         key: impl FnOnce(Option<&str>) -> Option<Key>,
     ) -> rusqlite::Result<Result<Option<Stored>, Quarantined>> {
         let Some(state) = self.state(connection, n)? else { return Ok(Ok(None)) };
@@ -162,10 +163,11 @@ impl<'s> View<'s> {
     fn session_record(
         &self,
         connection: &Connection,
-        n: i64,
+        n: SessionRow,
         id: &str,
     ) -> rusqlite::Result<Result<Option<SessionRecord>, Quarantined>> {
-        let stored = self.stored(connection, n, |project| Kind::Session.key(id, None, None, project))?;
+        let key = |project: Option<&str>| Kind::Session.key(id, None, None, project);
+        let stored = self.stored(connection, n.document(), key)?;
         let stored = match stored {
             Ok(Some(stored)) => stored,
             Ok(None) => return Ok(Ok(None)),
@@ -195,7 +197,7 @@ impl<'s> View<'s> {
         let mut origins = origins(connection, None)?;
         let mut records: Vec<(Position, SessionRecord)> = Vec::new();
         let mut quarantined = Vec::new();
-        states_below(connection, 0, Kind::Session, |below, state| {
+        states_below(connection, DocumentRow::NO_OWNER, Kind::Session, |below, state| {
             let Some(key) = Kind::Session.key(below.id, None, None, state.project.as_deref()) else { return };
             let (place, provenance) = (row_place(&key), state.provenance);
             let document = match below.is_it {
@@ -204,7 +206,7 @@ impl<'s> View<'s> {
             };
             match document {
                 Ok(Some(document)) => {
-                    let homes = origins.remove(&below.n).unwrap_or_default();
+                    let homes = origins.remove(&below.n.into()).unwrap_or_default();
                     let record = self.record(Stored::new(key, document, place).by(provenance), homes);
                     let admitted = record.filter(|record| query.admits(record));
                     records.extend(admitted.map(|record| (below.position, record)));
@@ -221,7 +223,7 @@ impl<'s> View<'s> {
         &self,
         connection: &Connection,
         session: &SessionId,
-        n: i64,
+        n: DocumentRow,
         record: &mut MessageRecord,
         want: Want,
     ) -> rusqlite::Result<()> {
@@ -275,8 +277,8 @@ impl<'s> View<'s> {
     }
 
     /// The messages of a session in the order of the conversation, deleted ones too: numbers and ids.
-    fn message_numbers(&self, session: &SessionId) -> Result<Vec<(i64, String)>, ReadError> {
-        self.store.read(|connection| match number(connection, 0, Kind::Session, session.as_str())? {
+    fn message_numbers(&self, session: &SessionId) -> Result<Vec<(DocumentRow, String)>, ReadError> {
+        self.store.read(|connection| match session_row(connection, session.as_str())? {
             Some(n) => below(connection, n, Kind::Message),
             None => Ok(Vec::new()),
         })
@@ -286,7 +288,7 @@ impl<'s> View<'s> {
     fn first_page(
         &self,
         session: &SessionRecord,
-        pending: &[(i64, String)],
+        pending: &[(DocumentRow, String)],
         want: Want,
     ) -> Result<(Found<Vec<MessageRecord>>, usize), ReadError> {
         self.store.read(|connection| {
@@ -327,7 +329,7 @@ impl<'s> View<'s> {
     /// The messages of a session as an iterator that outlives the view.
     fn messages_of(self, session: &'s SessionRecord, range: &MessageRange, want: Want) -> Messages<'s> {
         let range = range.clone();
-        let mut pending: Option<Vec<(i64, String)>> = None;
+        let mut pending: Option<Vec<(DocumentRow, String)>> = None;
         let mut n_done = 0;
         Messages::in_batches(move || {
             let mut quarantined = Vec::new();
@@ -348,7 +350,11 @@ impl<'s> View<'s> {
     }
 
     /// Those of the numbered messages that are within a range. Deleted ones are among them, which do not count.
-    fn within(&self, all: Vec<(i64, String)>, range: &MessageRange) -> Result<Vec<(i64, String)>, ReadError> {
+    fn within(
+        &self,
+        all: Vec<(DocumentRow, String)>,
+        range: &MessageRange,
+    ) -> Result<Vec<(DocumentRow, String)>, ReadError> {
         let Some(last) = range.last else { return Ok(range.of(all, |(_, id)| id)) };
         let before = MessageRange { before: range.before.clone(), last: None };
         let mut all = before.of(all, |(_, id)| id);
@@ -365,7 +371,7 @@ impl<'s> View<'s> {
     }
 
     /// Whether a message exists at the view's moment.
-    fn is_there(&self, connection: &Connection, n: i64) -> rusqlite::Result<bool> {
+    fn is_there(&self, connection: &Connection, n: DocumentRow) -> rusqlite::Result<bool> {
         match self.at {
             None => {
                 connection.prepare_cached("SELECT 1 FROM document WHERE n = ?1 AND hash NOTNULL")?.exists([n])
@@ -391,7 +397,7 @@ impl Read for View<'_> {
     fn projects(&self) -> Result<Found<Vec<Stored>>, ReadError> {
         let read = self.store.read(|connection| {
             let mut found: Found<Vec<Stored>> = Found::default();
-            for (n, id) in below(connection, 0, Kind::Project)? {
+            for (n, id) in below(connection, DocumentRow::NO_OWNER, Kind::Project)? {
                 match self.stored(connection, n, |_| Kind::Project.key(&id, None, None, None))? {
                     Ok(stored) => found.value.extend(stored),
                     Err(problem) => found.quarantined.push(problem),
@@ -408,8 +414,8 @@ impl Read for View<'_> {
                 return self.latest_sessions(connection, query);
             }
             let mut found: Found<Vec<SessionRecord>> = Found::default();
-            for (n, id) in below(connection, 0, Kind::Session)? {
-                match self.session_record(connection, n, &id)? {
+            for (n, id) in below(connection, DocumentRow::NO_OWNER, Kind::Session)? {
+                match self.session_record(connection, n.into(), &id)? {
                     Ok(Some(record)) if query.admits(&record) => found.value.push(record),
                     Ok(_) => {}
                     Err(problem) => found.quarantined.push(problem),
@@ -422,11 +428,10 @@ impl Read for View<'_> {
     }
 
     fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError> {
-        let read =
-            self.store.read(|connection| match number(connection, 0, Kind::Session, id.as_str())? {
-                Some(n) => self.session_record(connection, n, id.as_str()),
-                None => Ok(Ok(None)),
-            })?;
+        let read = self.store.read(|connection| match session_row(connection, id.as_str())? {
+            Some(n) => self.session_record(connection, n, id.as_str()),
+            None => Ok(Ok(None)),
+        })?;
         Ok(read?)
     }
 
@@ -449,11 +454,11 @@ impl Read for View<'_> {
 
     fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError> {
         self.store.read(|connection| {
-            let Some(session) = number(connection, 0, Kind::Session, id.as_str())? else {
+            let Some(session) = session_row(connection, id.as_str())? else {
                 return Ok(Vec::new());
             };
             let mut keys = Vec::new();
-            let is_there = |n: i64| -> rusqlite::Result<Option<Option<String>>> {
+            let is_there = |n: DocumentRow| -> rusqlite::Result<Option<Option<String>>> {
                 if self.at.is_none() {
                     return connection
                         .prepare_cached("SELECT project FROM document WHERE n = ?1 AND hash NOTNULL")?
@@ -462,7 +467,7 @@ impl Read for View<'_> {
                 }
                 Ok(self.state(connection, n)?.filter(|state| state.hash.is_some()).map(|state| state.project))
             };
-            if let Some(project) = is_there(session)? {
+            if let Some(project) = is_there(session.document())? {
                 keys.extend(Kind::Session.key(id.as_str(), None, None, project.as_deref()));
             }
             for (message, message_id) in below(connection, session, Kind::Message)? {
@@ -521,7 +526,7 @@ impl Summaries for View<'_> {
             return read_figures(self, session, want);
         }
         self.store.read(|connection| {
-            let value = match number(connection, 0, Kind::Session, session.id.as_str())? {
+            let value = match session_row(connection, session.id.as_str())? {
                 Some(n) => figures_of_session(connection, n, want)?,
                 None => Vec::new(),
             };
@@ -561,7 +566,7 @@ impl Past for View<'_> {
     fn in_progress(&self, id: &SessionId) -> Result<Vec<InProgress>, ReadError> {
         let Some(moment) = self.at else { return Ok(Vec::new()) };
         self.store.read(|connection| {
-            let Some(session) = number(connection, 0, Kind::Session, id.as_str())? else {
+            let Some(session) = session_row(connection, id.as_str())? else {
                 return Ok(Vec::new());
             };
             let mut found = Vec::new();
@@ -659,9 +664,9 @@ impl Inspect for SqliteStore {
 /// The last revision up to a moment that wrote each document of a session.
 fn last_written(
     connection: &Connection,
-    session: i64,
+    session: SessionRow,
     (time, number): Moment,
-) -> rusqlite::Result<HashMap<i64, i64>> {
+) -> rusqlite::Result<HashMap<DocumentRow, i64>> {
     let mut statement = connection.prepare_cached(
         "SELECT n, documents FROM revision WHERE (session = ?1 OR n IN (SELECT revision FROM touched WHERE session = ?1)) \
          AND (time, n) <= (?2, ?3) ORDER BY time, n",
@@ -677,7 +682,7 @@ fn last_written(
 
 /// A document that the index has below something.
 struct Below<'r> {
-    n: i64,
+    n: DocumentRow,
     id: &'r str,
     position: Position,
     /// Whether the index leads to the row of this document. One that is not in order leads to any.
@@ -687,7 +692,7 @@ struct Below<'r> {
 /// Visits everything of a kind that stands below something in its latest state, in the order of ids.
 fn states_below(
     connection: &Connection,
-    owner: i64,
+    owner: DocumentRow,
     kind: Kind,
     mut visit: impl FnMut(&Below<'_>, StateRow),
 ) -> rusqlite::Result<()> {
@@ -714,13 +719,17 @@ fn states_below(
 type Origin = (String, Option<Millis>);
 
 /// The homes of a session, or of all, the one to be named first first.
-fn origins(connection: &Connection, session: Option<i64>) -> rusqlite::Result<HashMap<i64, Vec<Origin>>> {
+fn origins(
+    connection: &Connection,
+    session: Option<SessionRow>,
+) -> rusqlite::Result<HashMap<SessionRow, Vec<Origin>>> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT o.session, h.url, o.gone FROM origin o JOIN home h ON h.n = o.home \
          WHERE o.session BETWEEN ?1 AND ?2 ORDER BY o.session, {LEADER_FIRST}"
     ))?;
-    let mut rows = statement.query((session.unwrap_or(i64::MIN), session.unwrap_or(i64::MAX)))?;
-    let mut origins: HashMap<i64, Vec<Origin>> = HashMap::new();
+    let mut rows = statement
+        .query((session.unwrap_or(SessionRow(i64::MIN)), session.unwrap_or(SessionRow(i64::MAX))))?;
+    let mut origins: HashMap<SessionRow, Vec<Origin>> = HashMap::new();
     while let Some(row) = rows.next()? {
         origins.entry(row.get(0)?).or_default().push((row.get(1)?, row.get(2)?));
     }
@@ -728,7 +737,7 @@ fn origins(connection: &Connection, session: Option<i64>) -> rusqlite::Result<Ha
 }
 
 /// Where document `n` stands among its siblings, and which program wrote it.
-fn placement(connection: &Connection, n: i64) -> rusqlite::Result<(Position, Provenance)> {
+fn placement(connection: &Connection, n: DocumentRow) -> rusqlite::Result<(Position, Provenance)> {
     connection
         .prepare_cached("SELECT position, provenance FROM document WHERE n = ?1")?
         .query_row([n], |row| Ok((Position::new(row.get(0)?), Provenance::from_number(row.get(1)?))))

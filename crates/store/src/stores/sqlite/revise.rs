@@ -10,7 +10,8 @@ use super::clock;
 use super::codec;
 use super::facts::{Facts, Prepared};
 use super::kind::Kind;
-use super::rows::{is_held, latest, number};
+use super::numbers::{DocumentRow, SessionRow};
+use super::rows::{is_held, latest, number, session_row};
 use crate::follow::HomeNumber;
 use crate::state_hash::StateHash;
 use crate::summary::SessionState;
@@ -30,12 +31,12 @@ pub(crate) struct Revising<'c> {
     is_learnt: bool,
     /// Given with the first change: what changes nothing is no revision.
     number: Option<i64>,
-    touched: HashMap<i64, Touched>,
+    touched: HashMap<SessionRow, Touched>,
     /// The numbers of the documents that were written or deleted.
-    documents: Vec<i64>,
+    documents: Vec<DocumentRow>,
     sessions: HashMap<SessionId, Slot>,
     /// The message whose parts come one after the other.
-    message: Option<(i64, MessageId, MessageSlot)>,
+    message: Option<(SessionRow, MessageId, MessageSlot)>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -47,7 +48,7 @@ struct Touched {
 /// Where a document is, or will be.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
-    n: i64,
+    n: DocumentRow,
     /// Whether nothing can be below it yet.
     is_new: bool,
 }
@@ -61,7 +62,7 @@ struct MessageSlot {
 /// A document's latest state.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
-    pub(crate) n: i64,
+    pub(crate) n: DocumentRow,
     pub(super) position: Position,
     pub(super) project: Option<String>,
     pub(crate) since: i64,
@@ -82,7 +83,7 @@ impl State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Put {
     /// With the number of the document.
-    Written(i64),
+    Written(DocumentRow),
     Unchanged,
 }
 
@@ -425,7 +426,7 @@ impl<'c> Revising<'c> {
     }
 
     /// Notes that something happened to a session that no document shows.
-    pub(crate) fn note(&mut self, session: i64) -> rusqlite::Result<()> {
+    pub(crate) fn note(&mut self, session: SessionRow) -> rusqlite::Result<()> {
         self.number()?;
         self.touch(session);
         Ok(())
@@ -461,24 +462,24 @@ impl<'c> Revising<'c> {
     }
 
     /// The number of a session, given to it now if it has none.
-    pub(crate) fn session(&mut self, id: &SessionId) -> rusqlite::Result<i64> {
-        Ok(self.session_slot(id)?.n)
+    pub(crate) fn session(&mut self, id: &SessionId) -> rusqlite::Result<SessionRow> {
+        Ok(self.session_slot(id)?.n.into())
     }
 
-    fn touch(&mut self, session: i64) -> &mut Touched {
+    fn touch(&mut self, session: SessionRow) -> &mut Touched {
         self.touched.entry(session).or_default()
     }
 
-    pub(crate) fn session_of(&mut self, key: &Key) -> rusqlite::Result<i64> {
+    pub(crate) fn session_of(&mut self, key: &Key) -> rusqlite::Result<SessionRow> {
         match key.session() {
             Some(session) => self.session(&session.clone()),
-            None => Ok(0),
+            None => Ok(SessionRow::NONE),
         }
     }
 
     /// What a document stands below, and what it is called there. None where that does not exist.
     fn owner(&mut self, key: &Key) -> rusqlite::Result<Option<(Slot, String)>> {
-        let root = Slot { n: 0, is_new: false };
+        let root = Slot { n: DocumentRow::NO_OWNER, is_new: false };
         Ok(match key {
             Key::Project(id) => Some((root, id.to_string())),
             Key::Session(_, id) => Some((root, id.to_string())),
@@ -502,7 +503,7 @@ impl<'c> Revising<'c> {
 
     /// The same, with places made for what is only named so far.
     fn owner_or_new(&mut self, key: &Key) -> rusqlite::Result<(Slot, String)> {
-        let root = Slot { n: 0, is_new: false };
+        let root = Slot { n: DocumentRow::NO_OWNER, is_new: false };
         Ok(match key {
             Key::Project(id) => (root, id.to_string()),
             Key::Session(_, id) => {
@@ -525,7 +526,7 @@ impl<'c> Revising<'c> {
         if let Some(slot) = self.known_session(id)? {
             return Ok(slot);
         }
-        let n = self.placeholder(0, Kind::Session, id.as_str(), Position::default())?;
+        let n = self.placeholder(DocumentRow::NO_OWNER, Kind::Session, id.as_str(), Position::default())?;
         self.connection.prepare_cached("INSERT INTO session (n, stale) VALUES (?1, 1)")?.execute([n])?;
         let slot = Slot { n, is_new: true };
         self.sessions.insert(id.clone(), slot);
@@ -536,8 +537,8 @@ impl<'c> Revising<'c> {
         if let Some(slot) = self.sessions.get(id) {
             return Ok(Some(*slot));
         }
-        let known = number(self.connection, 0, Kind::Session, id.as_str())?;
-        let slot = known.map(|n| Slot { n, is_new: false });
+        let known = session_row(self.connection, id.as_str())?;
+        let slot = known.map(|n| Slot { n: n.document(), is_new: false });
         self.sessions.extend(slot.map(|slot| (id.clone(), slot)));
         Ok(slot)
     }
@@ -550,13 +551,13 @@ impl<'c> Revising<'c> {
         // From now on something is below the session.
         self.sessions.values_mut().filter(|slot| slot.n == session.n).for_each(|slot| slot.is_new = false);
         let slot = MessageSlot { slot: Slot { n, is_new: true }, made: None };
-        self.message = Some((session.n, id.clone(), slot));
+        self.message = Some((session.n.into(), id.clone(), slot));
         Ok(slot)
     }
 
     fn known_message(&mut self, session: Slot, id: &MessageId) -> rusqlite::Result<Option<MessageSlot>> {
         if let Some((known, message, slot)) = &self.message
-            && (*known, message) == (session.n, id)
+            && (*known, message) == (session.n.into(), id)
         {
             return Ok(Some(*slot));
         }
@@ -569,18 +570,24 @@ impl<'c> Revising<'c> {
             .query_row((session.n, n), |row| row.get(0))
             .optional()?;
         let slot = MessageSlot { slot: Slot { n, is_new: false }, made };
-        self.message = Some((session.n, id.clone(), slot));
+        self.message = Some((session.n.into(), id.clone(), slot));
         Ok(Some(slot))
     }
 
     /// A place for a document of which nothing but the name is known.
-    fn placeholder(&self, owner: i64, kind: Kind, id: &str, position: Position) -> rusqlite::Result<i64> {
+    fn placeholder(
+        &self,
+        owner: DocumentRow,
+        kind: Kind,
+        id: &str,
+        position: Position,
+    ) -> rusqlite::Result<DocumentRow> {
         self.connection
             .prepare_cached(
                 "INSERT INTO document (owner, kind, id, position, provenance, revision, since) VALUES (?1, ?2, ?3, ?4, 0, 0, 0)",
             )?
             .execute((owner, kind.number(), id, position.number()))?;
-        Ok(self.connection.last_insert_rowid())
+        Ok(DocumentRow(self.connection.last_insert_rowid()))
     }
 
     fn insert(
@@ -591,7 +598,7 @@ impl<'c> Revising<'c> {
         project: Option<&str>,
         position: Position,
         prepared: Option<&Prepared>,
-    ) -> rusqlite::Result<i64> {
+    ) -> rusqlite::Result<DocumentRow> {
         let Some(prepared) = prepared else { return self.placeholder(owner.n, Kind::of(key), id, position) };
         let number = self.number()?;
         self.connection
@@ -613,7 +620,7 @@ impl<'c> Revising<'c> {
                 prepared.packed.size as i64,
                 Bytes(&prepared.packed),
             ])?;
-        let n = self.connection.last_insert_rowid();
+        let n = DocumentRow(self.connection.last_insert_rowid());
         let session = self.session_of(key)?;
         prepared.facts.store(self.connection, session, owner.n, n)?;
         if let Key::Message(_, message) = key {
@@ -626,7 +633,7 @@ impl<'c> Revising<'c> {
     }
 
     /// Whether the answer with a number is still being written. Of one that is not known, nobody can say so.
-    fn is_answering(&mut self, part: &Key, message: i64) -> rusqlite::Result<bool> {
+    fn is_answering(&mut self, part: &Key, message: DocumentRow) -> rusqlite::Result<bool> {
         let session = self.session_of(part)?;
         let state: Option<i64> = self
             .connection
@@ -673,12 +680,12 @@ impl<'c> Revising<'c> {
     }
 
     /// Parts that came before their message are put where they belong. Where those of another agent stand, their ids do not say.
-    fn place_parts(&self, message: i64, made: Option<Millis>) -> rusqlite::Result<()> {
+    fn place_parts(&self, message: DocumentRow, made: Option<Millis>) -> rusqlite::Result<()> {
         let Some(made) = made else { return Ok(()) };
         let mut statement = self
             .connection
             .prepare_cached("SELECT n, id, position FROM document WHERE owner = ?1 AND kind = ?2")?;
-        let parts: Vec<(i64, String, i64)> = statement
+        let parts: Vec<(DocumentRow, String, i64)> = statement
             .query_map((message, Kind::Part.number()), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
             .collect::<rusqlite::Result<_>>()?;
         for (n, id, position) in parts {
@@ -701,7 +708,7 @@ fn by_id(key: &Key, made: Millis) -> Position {
     }
 }
 
-fn set_position(connection: &Connection, n: i64, position: Position) -> rusqlite::Result<()> {
+fn set_position(connection: &Connection, n: DocumentRow, position: Position) -> rusqlite::Result<()> {
     connection
         .prepare_cached("UPDATE document SET position = ?2 WHERE n = ?1")?
         .execute((n, position.number()))
@@ -711,7 +718,7 @@ fn set_position(connection: &Connection, n: i64, position: Position) -> rusqlite
 /// The latest state of a document.
 pub(super) fn state(
     connection: &Connection,
-    owner: i64,
+    owner: impl Into<DocumentRow>,
     kind: Kind,
     id: &str,
 ) -> rusqlite::Result<Option<State>> {
@@ -719,11 +726,11 @@ pub(super) fn state(
         "SELECT n, position, project, since, home, hash FROM document ",
         "WHERE owner = ?1 AND kind = ?2 AND id = ?3"
     );
-    connection.prepare_cached(sql)?.query_row((owner, kind.number(), id), read_state).optional()
+    connection.prepare_cached(sql)?.query_row((owner.into(), kind.number(), id), read_state).optional()
 }
 
 /// The latest state of the document with a number.
-pub(super) fn state_at(connection: &Connection, n: i64) -> rusqlite::Result<Option<State>> {
+pub(super) fn state_at(connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<State>> {
     connection
         .prepare_cached("SELECT n, position, project, since, home, hash FROM document WHERE n = ?1")?
         .query_row([n], read_state)

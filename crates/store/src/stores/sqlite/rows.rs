@@ -6,31 +6,37 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::codec;
 use super::kind::Kind;
+use super::numbers::{DocumentRow, SessionRow};
 use crate::state_hash::StateHash;
 
 /// The number of a document, if the store has a place for it.
 pub(super) fn number(
     connection: &Connection,
-    owner: i64,
+    owner: impl Into<DocumentRow>,
     kind: Kind,
     id: &str,
-) -> rusqlite::Result<Option<i64>> {
+) -> rusqlite::Result<Option<DocumentRow>> {
     connection
         .prepare_cached("SELECT n FROM document WHERE owner = ?1 AND kind = ?2 AND id = ?3")?
-        .query_row((owner, kind.number(), id), |row| row.get(0))
+        .query_row((owner.into(), kind.number(), id), |row| row.get(0))
         .optional()
 }
 
+/// The number of a session, if the store has a place for it.
+pub(super) fn session_row(connection: &Connection, id: &str) -> rusqlite::Result<Option<SessionRow>> {
+    Ok(number(connection, DocumentRow::NO_OWNER, Kind::Session, id)?.map(SessionRow::from))
+}
+
 /// The number of the document with a key.
-pub(super) fn number_of(connection: &Connection, key: &Key) -> rusqlite::Result<Option<i64>> {
+pub(super) fn number_of(connection: &Connection, key: &Key) -> rusqlite::Result<Option<DocumentRow>> {
     let root = match key {
-        Key::Project(id) => return number(connection, 0, Kind::Project, id.as_str()),
+        Key::Project(id) => return number(connection, DocumentRow::NO_OWNER, Kind::Project, id.as_str()),
         key => key.session(),
     };
     let Some(session) = root else { return Ok(None) };
-    let Some(session) = number(connection, 0, Kind::Session, session.as_str())? else { return Ok(None) };
+    let Some(session) = session_row(connection, session.as_str())? else { return Ok(None) };
     match key {
-        Key::Session(..) => Ok(Some(session)),
+        Key::Session(..) => Ok(Some(session.document())),
         Key::Message(_, message) => number(connection, session, Kind::Message, message.as_str()),
         Key::Record(_, record) => number(connection, session, Kind::Record, record.as_str()),
         Key::Part(_, message, part) => match number(connection, session, Kind::Message, message.as_str())? {
@@ -42,7 +48,7 @@ pub(super) fn number_of(connection: &Connection, key: &Key) -> rusqlite::Result<
 }
 
 /// A document as it is now, for those who derive something from it or compare with it: a damaged one is none.
-pub(super) fn latest(connection: &Connection, n: i64) -> rusqlite::Result<Option<Document>> {
+pub(super) fn latest(connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<Document>> {
     connection
         .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
         .query_row([n], |row| codec::document(row, 0))
@@ -54,15 +60,15 @@ pub(super) fn latest(connection: &Connection, n: i64) -> rusqlite::Result<Option
 pub(super) struct Placed {
     pub(super) key: Key,
     /// The session, itself if it is one; 0 for a project.
-    pub(super) session: i64,
+    pub(super) session: SessionRow,
     /// The message, itself if it is one.
-    pub(super) message: Option<i64>,
+    pub(super) message: Option<DocumentRow>,
 }
 
 /// Finds out which document has a number.
-pub(super) fn placed(connection: &Connection, n: i64) -> rusqlite::Result<Option<Placed>> {
-    type Named = (i64, i64, String, Option<String>);
-    let row = |n: i64| -> rusqlite::Result<Option<Named>> {
+pub(super) fn placed(connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<Placed>> {
+    type Named = (i64, DocumentRow, String, Option<String>);
+    let row = |n: DocumentRow| -> rusqlite::Result<Option<Named>> {
         connection
             .prepare_cached("SELECT kind, owner, id, project FROM document WHERE n = ?1")?
             .query_row([n], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
@@ -71,17 +77,17 @@ pub(super) fn placed(connection: &Connection, n: i64) -> rusqlite::Result<Option
     let Some((kind, owner, id, project)) = row(n)? else { return Ok(None) };
     let Some(kind) = Kind::from_number(kind) else { return Ok(None) };
     let (session, message, key) = match kind {
-        Kind::Project => (0, None, kind.key(&id, None, None, None)),
-        Kind::Session => (n, None, kind.key(&id, None, None, project.as_deref())),
+        Kind::Project => (SessionRow::NONE, None, kind.key(&id, None, None, None)),
+        Kind::Session => (n.into(), None, kind.key(&id, None, None, project.as_deref())),
         Kind::Part => {
             let Some((_, session, message, _)) = row(owner)? else { return Ok(None) };
             let Some((_, _, session_id, _)) = row(session)? else { return Ok(None) };
-            (session, Some(owner), kind.key(&id, Some(&message), Some(&session_id), None))
+            (session.into(), Some(owner), kind.key(&id, Some(&message), Some(&session_id), None))
         }
         _ => {
             let Some((_, _, session_id, _)) = row(owner)? else { return Ok(None) };
             let message = (kind == Kind::Message).then_some(n);
-            (owner, message, kind.key(&id, None, Some(&session_id), None))
+            (owner.into(), message, kind.key(&id, None, Some(&session_id), None))
         }
     };
     Ok(key.map(|key| Placed { key, session, message }))
@@ -89,21 +95,28 @@ pub(super) fn placed(connection: &Connection, n: i64) -> rusqlite::Result<Option
 
 /// Everything of a kind that stands below something, in the order of the conversation: numbers and ids. The index has all
 /// of it.
-pub(super) fn below(connection: &Connection, owner: i64, kind: Kind) -> rusqlite::Result<Vec<(i64, String)>> {
+pub(super) fn below(
+    connection: &Connection,
+    owner: impl Into<DocumentRow>,
+    kind: Kind,
+) -> rusqlite::Result<Vec<(DocumentRow, String)>> {
     let mut statement = connection
         .prepare_cached("SELECT n, id, position FROM document WHERE owner = ?1 AND kind = ?2 ORDER BY id")?;
-    let rows = statement.query_map((owner, kind.number()), |row| {
-        Ok((Position::new(row.get(2)?), (row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))
+    let rows = statement.query_map((owner.into(), kind.number()), |row| {
+        Ok((Position::new(row.get(2)?), (row.get::<_, DocumentRow>(0)?, row.get::<_, String>(1)?)))
     })?;
-    let found: Vec<(Position, (i64, String))> = rows.collect::<rusqlite::Result<_>>()?;
+    let found: Vec<(Position, (DocumentRow, String))> = rows.collect::<rusqlite::Result<_>>()?;
     Ok(in_order(found))
 }
 
 /// Everything that is or was of a session; of session 0 the projects.
-pub(super) fn documents_of(connection: &Connection, session: i64) -> rusqlite::Result<Vec<(i64, Key)>> {
+pub(super) fn documents_of(
+    connection: &Connection,
+    session: SessionRow,
+) -> rusqlite::Result<Vec<(DocumentRow, Key)>> {
     let mut found = Vec::new();
-    if session == 0 {
-        for (n, id) in below(connection, 0, Kind::Project)? {
+    if session == SessionRow::NONE {
+        for (n, id) in below(connection, DocumentRow::NO_OWNER, Kind::Project)? {
             found.extend(Kind::Project.key(&id, None, None, None).map(|key| (n, key)));
         }
         return Ok(found);
@@ -113,7 +126,7 @@ pub(super) fn documents_of(connection: &Connection, session: i64) -> rusqlite::R
         .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let Some((id, project)) = named else { return Ok(found) };
-    found.extend(Kind::Session.key(&id, None, None, project.as_deref()).map(|key| (session, key)));
+    found.extend(Kind::Session.key(&id, None, None, project.as_deref()).map(|key| (session.document(), key)));
     for (message, message_id) in below(connection, session, Kind::Message)? {
         found.extend(Kind::Message.key(&message_id, None, Some(&id), None).map(|key| (message, key)));
         for (part, part_id) in below(connection, message, Kind::Part)? {
@@ -132,8 +145,8 @@ pub(super) fn documents_of(connection: &Connection, session: i64) -> rusqlite::R
 }
 
 /// The numbers of the documents that a revision wrote, each once. A list that is damaged has none.
-pub(super) fn listed(column: ValueRef<'_>) -> Vec<i64> {
-    let mut numbers: Vec<i64> =
+pub(super) fn listed(column: ValueRef<'_>) -> Vec<DocumentRow> {
+    let mut numbers: Vec<DocumentRow> =
         column.as_str().ok().and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
     numbers.sort_unstable();
     numbers.dedup();
@@ -153,6 +166,10 @@ pub(super) const LEADER_FIRST: &str =
     "o.gone IS NOT NULL, o.updated DESC, h.rank DESC, h.own DESC, o.turn DESC, h.n DESC";
 
 /// Whether a home is noted to have a state of a document, so that its text must not be dropped.
-pub(super) fn is_held(connection: &Connection, n: i64, state: Option<StateHash>) -> rusqlite::Result<bool> {
+pub(super) fn is_held(
+    connection: &Connection,
+    n: DocumentRow,
+    state: Option<StateHash>,
+) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT 1 FROM held WHERE document = ?1 AND state = ?2")?.exists((n, state))
 }

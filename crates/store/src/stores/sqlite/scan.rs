@@ -7,6 +7,7 @@ use rusqlite::{Connection, Row};
 use super::SqliteStore;
 use super::codec::{self, Damage};
 use super::kind::Kind;
+use super::numbers::DocumentRow;
 use crate::sqlite::salvage::{Scan, Unreadable};
 use crate::state_hash::StateHash;
 
@@ -51,7 +52,7 @@ impl Table {
 pub(super) const EXAMINED: &str = "x.hash, x.form, x.size, x.data, x.project";
 
 /// What an earlier state is bound to: its document and the revision with which it began. The latest state is to nothing.
-pub(super) type Bound = Option<(i64, i64)>;
+pub(super) type Bound = Option<(DocumentRow, i64)>;
 
 /// Compares a state with its hash. A row that was damaged may hold anything.
 pub(super) fn examine(row: &Row<'_>, first: usize, bound: Bound) -> rusqlite::Result<Examined> {
@@ -79,7 +80,7 @@ pub(super) fn examine(row: &Row<'_>, first: usize, bound: Bound) -> rusqlite::Re
 }
 
 /// Whether row `n` is that of the document with a key. An index that is damaged may lead to another's.
-pub(super) fn is_of(connection: &Connection, n: i64, key: &Key) -> rusqlite::Result<bool> {
+pub(super) fn is_of(connection: &Connection, n: DocumentRow, key: &Key) -> rusqlite::Result<bool> {
     let (id, owner) = match key {
         Key::Project(id) => (id.as_str(), None),
         Key::Session(_, id) => (id.as_str(), None),

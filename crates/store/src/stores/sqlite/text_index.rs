@@ -26,6 +26,7 @@ use tantivy::{Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, Sear
 use super::SqliteStore;
 use super::finding::ToIndex;
 use super::kind::Kind;
+use super::numbers::{DocumentRow, SessionRow};
 use super::past::latest_of;
 use crate::follow::{self, Indexable};
 use crate::home::ReadError;
@@ -245,7 +246,7 @@ impl SqliteStore {
 
     /// Removes documents from the text index for good: the files that hold them are written anew without them. `was` is the
     /// identity that the store had while it held them. An index that cannot be changed is thrown away.
-    pub(super) fn remove_from_index(&self, documents: &[i64], was: &str) -> Result<(), SearchError> {
+    pub(super) fn remove_from_index(&self, documents: &[DocumentRow], was: &str) -> Result<(), SearchError> {
         let _queue = self.lock_index()?;
         let path = self.index_path();
         let removed = match TextIndex::existing(&path) {
@@ -268,7 +269,7 @@ impl SqliteStore {
     fn remove_documents(
         &self,
         text_index: &TextIndex,
-        documents: &[i64],
+        documents: &[DocumentRow],
         was: &str,
     ) -> Result<bool, SearchError> {
         let Some(reached) = text_index.reached().filter(|reached| reached.store == was) else {
@@ -370,7 +371,7 @@ struct Adding {
     /// The revision it had reached before. None if it is new.
     reached: Option<i64>,
     /// Documents with a higher number than this are not in it, so there is nothing to be replaced.
-    highest: i64,
+    highest: DocumentRow,
     /// Made when there is something to add.
     writer: Option<IndexWriter>,
     /// Revisions of which everything was added when they were committed.
@@ -433,7 +434,7 @@ impl Adding {
         Ok(Adding {
             reached: text_index.reached().map(|reached| reached.revision),
             text_index,
-            highest: if was_empty { 0 } else { i64::MAX },
+            highest: DocumentRow(if was_empty { 0 } else { i64::MAX }),
             writer: None,
             covered: HashSet::new(),
             n_added: 0,
@@ -492,10 +493,10 @@ impl Adding {
         if let Some(revision) = self.reached.filter(|reached| *reached >= head) {
             return Ok(Indexed { documents: 0, revision });
         }
-        let documents: Vec<i64> = store.read(|connection| {
+        let documents: Vec<DocumentRow> = store.read(|connection| {
             let is_missing = |revision: i64| !self.covered.contains(&revision);
             let changed = latest_of(connection, self.reached.unwrap_or(0), head, is_missing)?;
-            let mut documents: Vec<i64> =
+            let mut documents: Vec<DocumentRow> =
                 changed.into_iter().filter(|(_, kind)| is_indexed(*kind)).map(|(n, _)| n).collect();
             documents.sort_unstable();
             Ok(documents)
@@ -538,7 +539,11 @@ impl Adding {
 
 impl TextIndex {
     /// Removes what was added of these documents before.
-    fn remove(&self, writer: &IndexWriter, documents: impl Iterator<Item = i64>) -> Result<(), SearchError> {
+    fn remove(
+        &self,
+        writer: &IndexWriter,
+        documents: impl Iterator<Item = DocumentRow>,
+    ) -> Result<(), SearchError> {
         let documents = Numbered::new(NUMBER, documents);
         if !documents.is_empty() {
             writer.delete_query(Box::new(documents)).map_err(|error| self.failed(error))?;
@@ -547,7 +552,12 @@ impl TextIndex {
     }
 
     /// Adds a document of a session, unless there is nothing in it to be found.
-    fn add(&self, writer: &IndexWriter, n: i64, entry: Option<(i64, Entry)>) -> Result<(), SearchError> {
+    fn add(
+        &self,
+        writer: &IndexWriter,
+        n: DocumentRow,
+        entry: Option<(SessionRow, Entry)>,
+    ) -> Result<(), SearchError> {
         if let Some((session, entry)) = entry {
             self.backlog.add(entry.n_bytes);
             writer.add_document(entry.numbered(n, session)).map_err(|error| self.failed(error))?;

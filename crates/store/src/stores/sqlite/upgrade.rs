@@ -9,6 +9,7 @@ use super::backup::Draft;
 use super::derived::rederive_states;
 use super::file::{BeginError, StoreFile};
 use super::kind::Kind;
+use super::numbers::{DocumentRow, SessionRow};
 use super::restore::unused;
 use super::rows::LEADER_FIRST;
 use crate::upkeep::BackupError;
@@ -75,7 +76,7 @@ const TO_POSITIONS: usize = 5;
 
 /// Computes the positions of messages and parts, where eras are yet: as they were ordered before schema 6.
 fn place_messages(connection: &Connection) -> rusqlite::Result<()> {
-    let sessions: Vec<i64> = connection
+    let sessions: Vec<SessionRow> = connection
         .prepare("SELECT n FROM document WHERE owner = 0 AND kind = ?1")?
         .query_map([Kind::Session.number()], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
@@ -85,7 +86,7 @@ fn place_messages(connection: &Connection) -> rusqlite::Result<()> {
     for session in sessions {
         let is_by_time: Option<bool> =
             connection.prepare_cached(&by_time)?.query_row([session], |row| row.get(0)).optional()?;
-        let messages: Vec<(i64, String, i64, Option<Millis>)> = connection
+        let messages: Vec<(DocumentRow, String, i64, Option<Millis>)> = connection
             .prepare_cached(
                 "SELECT d.n, d.id, d.position, m.made FROM document d \
                  LEFT JOIN message m ON m.session = d.owner AND m.n = d.n WHERE d.owner = ?1 AND d.kind = ?2",

@@ -13,6 +13,7 @@ use tantivy::schema::{Field, IndexRecordOption, NumericOptions, Schema, TextFiel
 
 use super::super::codec;
 use super::super::kind::Kind;
+use super::super::numbers::{DocumentRow, SessionRow};
 use crate::figures::{Figures, Role};
 
 /// The name under which the tokenizer is known to tantivy.
@@ -71,8 +72,8 @@ pub(crate) struct Entry {
 /// What parts of one message have in common; they come one after the other.
 #[derive(Debug)]
 pub(crate) struct Context {
-    message: i64,
-    session: i64,
+    message: DocumentRow,
+    session: SessionRow,
     role: Role,
     made: Millis,
     properties: Vec<String>,
@@ -91,7 +92,13 @@ impl Context {
         if let (Some(provider), Some(model)) = (&figures.provider, &figures.model) {
             properties.push(format!("model:{}/{}", provider.to_lowercase(), model.to_lowercase()));
         }
-        Context { message: 0, session: 0, role: figures.role, made: figures.made, properties }
+        Context {
+            message: DocumentRow::NO_OWNER,
+            session: SessionRow::NONE,
+            role: figures.role,
+            made: figures.made,
+            properties,
+        }
     }
 }
 
@@ -149,10 +156,10 @@ impl Entry {
     }
 
     /// The same with its numbers, which it gets when it is stored.
-    pub(super) fn numbered(self, n: i64, session: i64) -> TantivyDocument {
+    pub(super) fn numbered(self, n: DocumentRow, session: SessionRow) -> TantivyDocument {
         let mut document = self.document;
-        document.add_u64(NUMBER_FIELD, n.unsigned_abs());
-        document.add_u64(SESSION_FIELD, session.unsigned_abs());
+        document.add_u64(NUMBER_FIELD, n.0.unsigned_abs());
+        document.add_u64(SESSION_FIELD, session.0.unsigned_abs());
         document
     }
 }
@@ -161,19 +168,19 @@ impl Entry {
 /// found.
 pub(super) fn entry(
     connection: &Connection,
-    n: i64,
+    n: DocumentRow,
     context: &mut Option<Context>,
-) -> rusqlite::Result<Option<(i64, Entry)>> {
+) -> rusqlite::Result<Option<(SessionRow, Entry)>> {
     let row = connection
         .prepare_cached("SELECT kind, owner, hash, form, size, data FROM document WHERE n = ?1")?
         .query_row([n], |row| {
-            Ok((Kind::from_number(row.get(0)?), row.get::<_, i64>(1)?, codec::document(row, 2)?))
+            Ok((Kind::from_number(row.get(0)?), row.get::<_, DocumentRow>(1)?, codec::document(row, 2)?))
         })
         .optional()?;
     let Some((Some(kind), owner, Some(document))) = row else { return Ok(None) };
     let message = match kind {
         Kind::Session => {
-            return Ok(Entry::of(&kind.any_key(), &document, None).map(|entry| (n, entry)));
+            return Ok(Entry::of(&kind.any_key(), &document, None).map(|entry| (n.into(), entry)));
         }
         Kind::Message => n,
         Kind::Part => owner,
@@ -182,11 +189,11 @@ pub(super) fn entry(
     if context.as_ref().is_none_or(|context| context.message != message) {
         *context = context_of(connection, message)?;
     }
-    let session = context.as_ref().map_or(0, |context| context.session);
+    let session = context.as_ref().map_or(SessionRow::NONE, |context| context.session);
     Ok(Entry::of(&kind.any_key(), &document, context.as_ref()).map(|entry| (session, entry)))
 }
 
-fn context_of(connection: &Connection, message: i64) -> rusqlite::Result<Option<Context>> {
+fn context_of(connection: &Connection, message: DocumentRow) -> rusqlite::Result<Option<Context>> {
     connection
         .prepare_cached(
             "SELECT m.session, m.role, m.made, m.agent, m.provider, m.model FROM document d \

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use tantivy::query::{BitSetDocSet, ConstScorer, EnableScoring, Explanation, Query, Scorer, Weight};
 use tantivy::{BitSet, DocId, Score, SegmentReader, TantivyError};
 
+use super::super::numbers::DocumentRow;
+
 /// Everything that has one of these numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Numbered {
@@ -17,8 +19,8 @@ pub(super) struct Numbered {
 }
 
 impl Numbered {
-    pub(super) fn new(column: &'static str, wanted: impl IntoIterator<Item = i64>) -> Numbered {
-        Numbered { column, wanted: Arc::new(wanted.into_iter().map(i64::unsigned_abs).collect()) }
+    pub(super) fn new(column: &'static str, wanted: impl IntoIterator<Item = DocumentRow>) -> Numbered {
+        Numbered { column, wanted: Arc::new(wanted.into_iter().map(|row| row.0.unsigned_abs()).collect()) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
