@@ -35,6 +35,7 @@ mod revise;
 mod rows;
 mod scan;
 mod shape;
+mod state;
 mod subscribe;
 mod text_index;
 mod upgrade;

@@ -2,6 +2,8 @@
 //!
 //! Nothing that is found keeps the rest from being looked at. What SQLite refuses to read is itself a problem.
 
+mod named;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
 
@@ -21,11 +23,12 @@ use super::scan::{EXAMINED, Examined, Table, examine};
 use super::{SqliteStore, derived};
 use crate::check::{Problem, ProblemKind, arranged, check_session, plural, unreadable};
 use crate::figures::{Call, Figures};
-use crate::home::{Read, ReadError, SessionRecord, row_place};
+use crate::home::{Read, ReadError, SessionRecord};
 use crate::parallel;
 use crate::query::SessionQuery;
 use crate::sqlite::salvage::Unreadable;
 use crate::summary::SessionState;
+use named::{DocumentEntry, DocumentIndex, NamedDocument};
 
 /// So many damaged places of the file are named.
 const MOST_DAMAGE: usize = 100;
@@ -157,7 +160,7 @@ impl SqliteStore {
                     _ => return Ok(None),
                 },
             };
-            let named = Named::of(connection, n);
+            let named = NamedDocument::of(connection, n);
             let place = format!("{} since revision {since}", named.place);
             Ok(Some(Problem {
                 session: None,
@@ -188,7 +191,8 @@ impl SqliteStore {
             return problems;
         }
         let is_hidden = |n: i64| ranges.iter().any(|range| (range.first..=range.last).contains(&n));
-        let index = self.file.read(|connection| Index::read(connection, &is_hidden)).unwrap_or_default();
+        let index =
+            self.file.read(|connection| DocumentIndex::read(connection, &is_hidden)).unwrap_or_default();
         for n in index.wanted.iter().take(MOST_NAMED) {
             let Some(named) = index.name(*n) else { continue };
             let detail = match table {
@@ -305,7 +309,7 @@ fn unlisted(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
             Some(last) => format!("revision {last} says it wrote it, and it is of revision {revision}"),
             None => format!("revision {revision} does not say that it wrote it"),
         };
-        let named = Named::of(connection, n);
+        let named = NamedDocument::of(connection, n);
         let kind = ProblemKind::DanglingRow;
         problems.push(Problem { session: None, kind, place: named.place, id: named.session, detail });
     }
@@ -356,65 +360,6 @@ fn counted(
     Ok(Some(problem).filter(|_| n > 0).into_iter().collect())
 }
 
-/// A document in words.
-struct Named {
-    place: String,
-    session: Option<String>,
-}
-
-/// What a row of `document` says of where it belongs.
-#[derive(Debug, Clone)]
-struct Standing {
-    owner: i64,
-    kind: i64,
-    id: String,
-    is_there: bool,
-}
-
-impl Standing {
-    fn of(connection: &Connection, n: i64) -> rusqlite::Result<Option<Standing>> {
-        connection
-            .prepare_cached("SELECT owner, kind, id, hash IS NOT NULL FROM document WHERE n = ?1")?
-            .query_row([n], |row| {
-                Ok(Standing { owner: row.get(0)?, kind: row.get(1)?, id: row.get(2)?, is_there: row.get(3)? })
-            })
-            .optional()
-    }
-}
-
-impl Named {
-    /// The name of a document, as far as it can be found out.
-    fn of(connection: &Connection, n: i64) -> Named {
-        Named::found(n, |n| Standing::of(connection, n).ok().flatten())
-    }
-
-    fn found(n: i64, standing: impl Fn(i64) -> Option<Standing>) -> Named {
-        let nameless = || Named { place: format!("document {n}"), session: None };
-        let Some(this) = standing(n) else { return nameless() };
-        let above = standing(this.owner).filter(|_| this.owner != 0);
-        let top = above.as_ref().and_then(|above| standing(above.owner).filter(|_| above.owner != 0));
-        let (message, session) = match (Kind::from_number(this.kind), &above, &top) {
-            (Some(Kind::Session), ..) => (None, Some(this.id.as_str())),
-            (Some(Kind::Part), Some(message), Some(session)) => {
-                (Some(message.id.as_str()), Some(session.id.as_str()))
-            }
-            (_, Some(session), _) => (None, Some(session.id.as_str())),
-            _ => (None, None),
-        };
-        let kind = Kind::from_number(this.kind);
-        let key = kind.and_then(|kind| kind.key(&this.id, message, session, None));
-        let session = session.filter(|id| SessionId::parse(id).is_ok()).map(str::to_owned);
-        let place = match (key, kind) {
-            (Some(key), _) => row_place(&key),
-            // What it belongs to is not to be had.
-            (None, Some(Kind::Message)) => format!("message[{}]", this.id),
-            (None, Some(Kind::Part)) => format!("part[{}]", this.id),
-            _ => nameless().place,
-        };
-        Named { place, session }
-    }
-}
-
 /// What was seen of one document.
 struct Looked {
     problems: Vec<Problem>,
@@ -428,7 +373,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
     let number = |at: usize| Ok::<_, rusqlite::Error>(row.get_ref(at)?.as_i64().unwrap_or(-1));
     let (n, kind, owner) = (number(0)?, number(1)?, number(3)?);
     let mut add = |kind: ProblemKind, detail: String| {
-        let named = Named::of(connection, n);
+        let named = NamedDocument::of(connection, n);
         looked.problems.push(Problem { session: None, kind, place: named.place, id: named.session, detail });
     };
     let (mut is_clear, mut document) = (true, None);
@@ -453,7 +398,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
     }
     let id = row.get_ref(2)?.as_str().unwrap_or_default();
     let is_known = Kind::from_number(kind).is_some();
-    let above = if owner == 0 { Ok(None) } else { Standing::of(connection, owner) };
+    let above = if owner == 0 { Ok(None) } else { DocumentEntry::of(connection, owner) };
     match (Kind::from_number(kind), &above) {
         (None, _) => add(ProblemKind::Damaged, format!("{kind} is no kind of document")),
         (Some(Kind::Project | Kind::Session), _) if owner == 0 => {}
@@ -492,7 +437,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
         && let Some(above) = above
         && let Some(detail) = underived(connection, n, kind, id, owner, &above, document.as_ref())
     {
-        let named = Named::of(connection, n);
+        let named = NamedDocument::of(connection, n);
         let kind = ProblemKind::Derived;
         looked.problems.push(Problem { session: None, kind, place: named.place, id: named.session, detail });
     }
@@ -508,7 +453,7 @@ fn is_missing(connection: &Connection, sql: &str, values: impl Params) -> bool {
 /// Whether a revision is known to have had nothing to do with the session of a document, so that a number is wrong. Nothing
 /// else tells a wrong number from a right one.
 fn is_untouched(connection: &Connection, n: i64, revision: i64) -> bool {
-    let standing = |n: i64| Standing::of(connection, n).ok().flatten();
+    let standing = |n: i64| DocumentEntry::of(connection, n).ok().flatten();
     let Some(this) = standing(n) else { return false };
     let session = match Kind::from_number(this.kind) {
         None => return false,
@@ -531,7 +476,7 @@ fn underived(
     kind: i64,
     id: &str,
     owner: i64,
-    above: &Standing,
+    above: &DocumentEntry,
     document: Option<&Document>,
 ) -> Option<String> {
     let kind = Kind::from_number(kind)?;
@@ -581,7 +526,7 @@ fn orphaned(
     orphans: &BTreeMap<(i64, i64), usize>,
 ) -> rusqlite::Result<Vec<Problem>> {
     let problems = orphans.iter().map(|((owner, kind), n)| {
-        let named = Named::of(connection, *owner);
+        let named = NamedDocument::of(connection, *owner);
         let (kind, detail) = match Kind::from_number(*kind) {
             Some(Kind::Part) => {
                 (ProblemKind::OrphanParts, format!("{} of a message that is gone", plural(*n, "part")))
@@ -635,51 +580,4 @@ fn numbers(connection: &Connection, record: &SessionRecord) -> rusqlite::Result<
         problems.push(problem("what is noted of it is not what its messages say".to_owned()));
     }
     Ok(problems)
-}
-
-/// What the index of documents tells about rows that cannot be read.
-#[derive(Debug, Default)]
-struct Index {
-    wanted: Vec<i64>,
-    entries: HashMap<i64, Standing>,
-}
-
-impl Index {
-    /// Reads the entries of the rows that `is_wanted`, and of what they belong to. The index has all of it, so none of the
-    /// rows themselves is touched.
-    fn read(connection: &Connection, is_wanted: &dyn Fn(i64) -> bool) -> rusqlite::Result<Index> {
-        let mut index = Index::default();
-        let mut missing: HashSet<i64> = HashSet::new();
-        // Rows, then messages, then sessions.
-        for pass in 0..3 {
-            let mut statement =
-                connection.prepare("SELECT n, owner, kind, id FROM document INDEXED BY document_key")?;
-            let mut rows = statement.query([])?;
-            let mut found = Vec::new();
-            // What follows in a damaged index is not to be had.
-            while let Ok(Some(row)) = rows.next() {
-                let (Ok(n), Ok(owner)) = (row.get::<_, i64>(0), row.get::<_, i64>(1)) else { continue };
-                if (pass == 0 && is_wanted(n)) || missing.contains(&n) {
-                    let (Ok(kind), Ok(id)) = (row.get(2), row.get(3)) else { continue };
-                    found.push((n, Standing { owner, kind, id, is_there: true }));
-                }
-            }
-            if pass == 0 {
-                index.wanted = found.iter().map(|(n, _)| *n).collect();
-            }
-            missing = found.iter().map(|(_, entry)| entry.owner).filter(|owner| *owner != 0).collect();
-            index.entries.extend(found);
-            missing.retain(|n| !index.entries.contains_key(n));
-            if missing.is_empty() {
-                break;
-            }
-        }
-        index.wanted.sort_unstable();
-        Ok(index)
-    }
-
-    fn name(&self, n: i64) -> Option<Named> {
-        self.entries.get(&n)?;
-        Some(Named::found(n, |n| self.entries.get(&n).cloned()))
-    }
 }

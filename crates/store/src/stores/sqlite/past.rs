@@ -1,7 +1,9 @@
-//! History: revisions, what each changed, and the store as it was.
+//! History: revisions, what each changed, and the store at an earlier moment.
+
+use std::collections::HashMap;
 
 use annals_core::id::SessionId;
-use annals_core::{Document, Key};
+use annals_core::{Document, Key, Stored, stream};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -12,7 +14,7 @@ use super::read::{Moment, View};
 use super::rows::{documents_of, listed, session_row};
 use super::scan::{Bound, EXAMINED, Examined, examine, is_of};
 use crate::history::{At, Changed, History, LogQuery, Revision, Touched};
-use crate::home::{Read, ReadError};
+use crate::home::{InProgress, Past, Read, ReadError, row_place};
 
 /// Which sessions each revision touched, with how many of their documents it wrote and deleted.
 pub(super) const TOUCHED: &str = "(SELECT session, n AS revision, written, deleted FROM revision WHERE session NOTNULL \
@@ -230,4 +232,60 @@ fn text(row: &Row<'_>, bound: Bound) -> rusqlite::Result<Result<Option<Document>
         Examined::Text(text) => Document::parse(text).map(Some).map_err(drop),
         Examined::Pruned | Examined::Flawed(_) => Err(()),
     })
+}
+
+impl Past for View<'_> {
+    fn in_progress(&self, id: &SessionId) -> Result<Vec<InProgress>, ReadError> {
+        let Some(moment) = self.at else { return Ok(Vec::new()) };
+        self.store.read(|connection| {
+            let Some(session) = session_row(connection, id.as_str())? else {
+                return Ok(Vec::new());
+            };
+            let mut found = Vec::new();
+            let mut numbers = Vec::new();
+            for (n, key) in documents_of(connection, session)? {
+                let Some(state) = self.state(connection, n)? else { continue };
+                let Some(time) = state.in_progress else { continue };
+                let key = match key {
+                    Key::Session(..) => Kind::Session.key(id.as_str(), None, None, state.project.as_deref()),
+                    key => Some(key),
+                };
+                let Some(key) = key else { continue };
+                let place = row_place(&key);
+                // What cannot be read is reported by those who read it.
+                if let Ok(Some(document)) = state.kept(&place)
+                    && !stream::earlier(&key, &document, time).is_whole
+                {
+                    found.push(InProgress { became: Stored::new(key, document, place), written: 0 });
+                    numbers.push(n);
+                }
+            }
+            if !found.is_empty() {
+                let written = last_written(connection, session, moment)?;
+                for (found, n) in found.iter_mut().zip(numbers) {
+                    found.written = written.get(&n).copied().unwrap_or(0);
+                }
+            }
+            Ok(found)
+        })
+    }
+}
+
+/// The last revision up to a moment that wrote each document of a session.
+fn last_written(
+    connection: &Connection,
+    session: SessionRow,
+    (time, number): Moment,
+) -> rusqlite::Result<HashMap<DocumentRow, i64>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT n, documents FROM revision WHERE (session = ?1 OR n IN (SELECT revision FROM touched WHERE session = ?1)) \
+         AND (time, n) <= (?2, ?3) ORDER BY time, n",
+    )?;
+    let mut rows = statement.query((session, time, number))?;
+    let mut written = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let revision: i64 = row.get(0)?;
+        written.extend(listed(row.get_ref(1)?).into_iter().map(|n| (n, revision)));
+    }
+    Ok(written)
 }

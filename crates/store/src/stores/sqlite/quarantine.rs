@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::SqliteStore;
 use crate::follow::HomeNumber;
-use crate::home::{Quarantined, ReadError};
+use crate::home::{Quarantined, ReadError, Reason};
 
 impl SqliteStore {
     /// Whether this is noted of a home as unreadable, and nothing else that is of no session in the store.
@@ -28,10 +28,16 @@ impl SqliteStore {
         let n_found = noted.iter().filter(|noted| is_found(noted)).count();
         Ok(n_found == found.len() && noted.iter().all(|noted| !noted.2 || is_found(noted)))
     }
+
+    /// What of the homes could not be read when they were last looked at because they are damaged: the path of each home, and
+    /// the places in it.
+    pub(super) fn damage_of_homes(&self) -> Result<Vec<(String, Quarantined)>, ReadError> {
+        self.read(noted_damage)
+    }
 }
 
 /// What could not be read and is of no session in the store, as a condition.
-pub(super) const OF_NO_SESSION: &str = "(quarantine.session IS NULL OR NOT EXISTS \
+const OF_NO_SESSION: &str = "(quarantine.session IS NULL OR NOT EXISTS \
     (SELECT 1 FROM document d WHERE d.owner = 0 AND d.kind = 2 AND d.id = quarantine.session AND d.hash NOT NULL))";
 
 /// Notes what could not be read of a home and is of no session in the store. What was noted before is read by now, or gone.
@@ -68,4 +74,39 @@ pub(super) fn note_quarantine(
             ))?;
     }
     Ok(())
+}
+
+/// What could not be read of a session when it was last looked for; without one, of none that is in the store.
+pub(super) fn quarantine(
+    connection: &Connection,
+    session: Option<&SessionId>,
+) -> rusqlite::Result<Vec<Quarantined>> {
+    let condition = match session {
+        Some(_) => "session = ?1",
+        None => OF_NO_SESSION,
+    };
+    let sql = format!("SELECT place, reason, session FROM quarantine WHERE {condition}");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map(rusqlite::params_from_iter(session.map(SessionId::as_str)), |row| {
+        let (place, reason, session): (String, String, Option<String>) =
+            (row.get(0)?, row.get(1)?, row.get(2)?);
+        let session = session.and_then(|session| SessionId::parse(&session).ok());
+        Ok(Quarantined { place, reason: Reason::Noted(reason), session })
+    })?;
+    rows.collect()
+}
+
+/// What could not be read because a home is damaged, with the path of the home.
+fn noted_damage(connection: &Connection) -> rusqlite::Result<Vec<(String, Quarantined)>> {
+    // The text that `Reason::Damaged` has; a store keeps reasons as text.
+    let mut statement = connection.prepare_cached(
+        "SELECT h.url, q.place, q.reason, q.session FROM quarantine q JOIN home h ON h.n = q.home \
+         WHERE q.reason LIKE 'the database is damaged there%' ORDER BY h.url, q.place",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let session = row.get::<_, Option<String>>(3)?.and_then(|session| SessionId::parse(&session).ok());
+        let quarantined = Quarantined { place: row.get(1)?, reason: Reason::Noted(row.get(2)?), session };
+        Ok((row.get(0)?, quarantined))
+    })?;
+    rows.collect()
 }

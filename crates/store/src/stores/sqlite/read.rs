@@ -1,31 +1,32 @@
 //! Reading: the store as it is, or as it was at some moment, through the same functions.
 
+mod state_row;
+
 use std::collections::HashMap;
 
 use annals_core::id::{MessageId, Millis, SessionId};
 use annals_core::lens::Message;
-use annals_core::{Document, Key, Position, Provenance, Stored, stream};
-use rusqlite::{Connection, OptionalExtension, Row};
+use annals_core::{Key, Position, Provenance, Stored};
+use rusqlite::{Connection, OptionalExtension};
 
 use super::SqliteStore;
-use super::codec::{self, Damage};
 use super::derived::{self, figures_of_session, n_parts};
 use super::kind::Kind;
 use super::numbers::{DocumentRow, SessionRow};
-use super::quarantine::OF_NO_SESSION;
-use super::rows::{LEADER_FIRST, below, documents_of, in_order, listed, number, number_of, session_row};
-use super::scan::{Bound, is_of};
+use super::quarantine::quarantine;
+use super::rows::{LEADER_FIRST, below, in_order, number, number_of, session_row};
+use super::scan::is_of;
 use crate::check::Problem;
 use crate::figures::Figures;
 use crate::history::History;
 use crate::home::{
-    Extent, Found, InProgress, Inspect, MessageRange, MessageRecord, Messages, Past, Quarantined, Read,
-    ReadError, Reason, SessionRecord, Summaries, Want, read_figures, row_place,
+    Extent, Found, Inspect, MessageRange, MessageRecord, Messages, Past, Quarantined, Read, ReadError,
+    Reason, SessionRecord, Summaries, Want, read_figures, row_place,
 };
 use crate::home_url::HomeUrl;
 use crate::query::SessionQuery;
-use crate::state_hash::StateHash;
 use crate::summary::SessionSummary;
+use state_row::{STATE, StateRow};
 
 /// So many messages are read in one transaction,
 const PAGE: usize = 64;
@@ -42,72 +43,17 @@ pub(super) struct View<'s> {
     pub(super) at: Option<Moment>,
 }
 
-/// A row of `document` or `past`, without its key.
-struct StateRow {
-    project: Option<String>,
-    provenance: Provenance,
-    hash: Option<StateHash>,
-    /// The text, compared with the hash.
-    text: Result<Vec<u8>, Damage>,
-    /// The moment of the view, if this was in progress then: a later revision went on with it.
-    in_progress: Option<Millis>,
-}
-
-/// The columns of [`StateRow`], in this order. They have the same names in both tables.
-const STATE: &str = "x.project, x.hash, x.form, x.size, x.data, x.provenance";
-
-impl StateRow {
-    /// Reads a row. `bound` says what an earlier state's hash is combined with.
-    fn read(row: &Row<'_>, first: usize, bound: Bound) -> rusqlite::Result<StateRow> {
-        let project: Option<String> = row.get(first)?;
-        let hash = row.get_ref(first + 1)?.as_bytes_or_null()?.and_then(StateHash::read);
-        let hash = match bound {
-            Some((document, since)) => hash.map(|hash| hash.bound(document, since, project.as_deref())),
-            None => hash,
-        };
-        let form = row.get::<_, Option<i64>>(first + 2)?.unwrap_or(0);
-        let size = row.get::<_, Option<i64>>(first + 3)?.unwrap_or(0);
-        // Unpacked where it stands: it may be large, and a copy as well.
-        let data = row.get_ref(first + 4)?.as_bytes_or_null()?.unwrap_or_default();
-        let text = hash.map_or(Ok(Vec::new()), |hash| codec::unpack(form, size, data, hash));
-        let provenance = Provenance::from_number(row.get::<_, Option<i64>>(first + 5)?.unwrap_or(0));
-        Ok(StateRow { project, provenance, hash, text, in_progress: None })
-    }
-
-    /// Reads a row of a past moment. The column `is_step` says whether a later revision went on with the state.
-    fn read_then(row: &Row<'_>, bound: Bound, time: Millis) -> rusqlite::Result<StateRow> {
-        let is_step: bool = row.get("is_step")?;
-        Ok(StateRow { in_progress: is_step.then_some(time), ..StateRow::read(row, 0, bound)? })
-    }
-
-    /// The document as it was; none where there is none in this state.
-    fn document(self, key: &Key, place: &str) -> Result<Option<Document>, Quarantined> {
-        let in_progress = self.in_progress;
-        let kept = self.kept(place)?;
-        Ok(match in_progress {
-            Some(time) => kept.map(|kept| stream::earlier(key, &kept, time).document),
-            None => kept,
-        })
-    }
-
-    /// The document that is kept: of one that was in progress, what it became.
-    fn kept(self, place: &str) -> Result<Option<Document>, Quarantined> {
-        if self.hash.is_none() {
-            return Ok(None);
-        }
-        let damaged = |reason: Reason| Quarantined { place: place.to_owned(), reason, session: None };
-        let text = self.text.map_err(|damage| damaged(damage.into()))?;
-        Document::parse(text).map(Some).map_err(|error| damaged(Reason::Json(error)))
-    }
-}
-
 impl<'s> View<'s> {
     pub(super) fn now(store: &'s SqliteStore) -> View<'s> {
         View { store, at: None }
     }
 
     /// The state of a document at the view's moment. None if it is not known to have been there.
-    fn state(&self, connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<StateRow>> {
+    pub(super) fn state(
+        &self,
+        connection: &Connection,
+        n: DocumentRow,
+    ) -> rusqlite::Result<Option<StateRow>> {
         let Some((time, number)) = self.at else {
             let sql = format!("SELECT {STATE} FROM document x WHERE n = ?1");
             return connection
@@ -562,43 +508,6 @@ impl Inspect for View<'_> {
     }
 }
 
-impl Past for View<'_> {
-    fn in_progress(&self, id: &SessionId) -> Result<Vec<InProgress>, ReadError> {
-        let Some(moment) = self.at else { return Ok(Vec::new()) };
-        self.store.read(|connection| {
-            let Some(session) = session_row(connection, id.as_str())? else {
-                return Ok(Vec::new());
-            };
-            let mut found = Vec::new();
-            let mut numbers = Vec::new();
-            for (n, key) in documents_of(connection, session)? {
-                let Some(state) = self.state(connection, n)? else { continue };
-                let Some(time) = state.in_progress else { continue };
-                let key = match key {
-                    Key::Session(..) => Kind::Session.key(id.as_str(), None, None, state.project.as_deref()),
-                    key => Some(key),
-                };
-                let Some(key) = key else { continue };
-                let place = row_place(&key);
-                // What cannot be read is reported by those who read it.
-                if let Ok(Some(document)) = state.kept(&place)
-                    && !stream::earlier(&key, &document, time).is_whole
-                {
-                    found.push(InProgress { became: Stored::new(key, document, place), written: 0 });
-                    numbers.push(n);
-                }
-            }
-            if !found.is_empty() {
-                let written = last_written(connection, session, moment)?;
-                for (found, n) in found.iter_mut().zip(numbers) {
-                    found.written = written.get(&n).copied().unwrap_or(0);
-                }
-            }
-            Ok(found)
-        })
-    }
-}
-
 impl Read for SqliteStore {
     fn url(&self) -> HomeUrl {
         View::now(self).url()
@@ -659,25 +568,6 @@ impl Inspect for SqliteStore {
     fn extent(&self) -> Result<Extent, ReadError> {
         View::now(self).extent()
     }
-}
-
-/// The last revision up to a moment that wrote each document of a session.
-fn last_written(
-    connection: &Connection,
-    session: SessionRow,
-    (time, number): Moment,
-) -> rusqlite::Result<HashMap<DocumentRow, i64>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT n, documents FROM revision WHERE (session = ?1 OR n IN (SELECT revision FROM touched WHERE session = ?1)) \
-         AND (time, n) <= (?2, ?3) ORDER BY time, n",
-    )?;
-    let mut rows = statement.query((session, time, number))?;
-    let mut written = HashMap::new();
-    while let Some(row) = rows.next()? {
-        let revision: i64 = row.get(0)?;
-        written.extend(listed(row.get_ref(1)?).into_iter().map(|n| (n, revision)));
-    }
-    Ok(written)
 }
 
 /// A document that the index has below something.
@@ -741,46 +631,6 @@ fn placement(connection: &Connection, n: DocumentRow) -> rusqlite::Result<(Posit
     connection
         .prepare_cached("SELECT position, provenance FROM document WHERE n = ?1")?
         .query_row([n], |row| Ok((Position::new(row.get(0)?), Provenance::from_number(row.get(1)?))))
-}
-
-/// What could not be read of a session when it was last looked for; without one, of none that is in the store.
-fn quarantine(connection: &Connection, session: Option<&SessionId>) -> rusqlite::Result<Vec<Quarantined>> {
-    let condition = match session {
-        Some(_) => "session = ?1",
-        None => OF_NO_SESSION,
-    };
-    let sql = format!("SELECT place, reason, session FROM quarantine WHERE {condition}");
-    let mut statement = connection.prepare_cached(&sql)?;
-    let rows = statement.query_map(rusqlite::params_from_iter(session.map(SessionId::as_str)), |row| {
-        let (place, reason, session): (String, String, Option<String>) =
-            (row.get(0)?, row.get(1)?, row.get(2)?);
-        let session = session.and_then(|session| SessionId::parse(&session).ok());
-        Ok(Quarantined { place, reason: Reason::Noted(reason), session })
-    })?;
-    rows.collect()
-}
-
-/// What could not be read because a home is damaged, with the path of the home.
-fn noted_damage(connection: &Connection) -> rusqlite::Result<Vec<(String, Quarantined)>> {
-    // The text that `Reason::Damaged` has; a store keeps reasons as text.
-    let mut statement = connection.prepare_cached(
-        "SELECT h.url, q.place, q.reason, q.session FROM quarantine q JOIN home h ON h.n = q.home \
-         WHERE q.reason LIKE 'the database is damaged there%' ORDER BY h.url, q.place",
-    )?;
-    let rows = statement.query_map([], |row| {
-        let session = row.get::<_, Option<String>>(3)?.and_then(|session| SessionId::parse(&session).ok());
-        let quarantined = Quarantined { place: row.get(1)?, reason: Reason::Noted(row.get(2)?), session };
-        Ok((row.get(0)?, quarantined))
-    })?;
-    rows.collect()
-}
-
-impl SqliteStore {
-    /// What of the homes could not be read when they were last looked at because they are damaged: the path of each home, and
-    /// the places in it.
-    pub(super) fn damage_of_homes(&self) -> Result<Vec<(String, Quarantined)>, ReadError> {
-        self.read(noted_damage)
-    }
 }
 
 /// The index of documents leads to another document.

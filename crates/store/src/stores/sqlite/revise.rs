@@ -1,24 +1,27 @@
 //! One revision in the making: documents put and deleted inside a transaction of SQLite.
 
+mod slots;
+
 use std::collections::HashMap;
 
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
 use annals_core::{Document, Key, Position, stream};
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension};
 
 use super::clock;
 use super::codec;
 use super::facts::{Facts, Prepared};
 use super::kind::Kind;
 use super::numbers::{DocumentRow, SessionRow};
-use super::rows::{is_held, latest, number, session_row};
+use super::rows::{is_held, latest};
+use super::state::{State, state};
 use crate::follow::HomeNumber;
-use crate::state_hash::StateHash;
 use crate::summary::SessionState;
+use slots::{MessageSlot, Slot};
 
 /// A revision that is being made.
 #[derive(Debug)]
-pub(crate) struct Revising<'c> {
+pub(super) struct Revising<'c> {
     connection: &'c Connection,
     time: Millis,
     /// What the clock says, if that is before the last revision.
@@ -45,50 +48,16 @@ struct Touched {
     deleted: i64,
 }
 
-/// Where a document is, or will be.
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    n: DocumentRow,
-    /// Whether nothing can be below it yet.
-    is_new: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct MessageSlot {
-    slot: Slot,
-    made: Option<Millis>,
-}
-
-/// A document's latest state.
-#[derive(Debug, Clone)]
-pub(crate) struct State {
-    pub(crate) n: DocumentRow,
-    pub(super) position: Position,
-    pub(super) project: Option<String>,
-    pub(crate) since: i64,
-    pub(crate) home: Option<HomeNumber>,
-    pub(crate) hash: Option<StateHash>,
-    /// Whether the document exists.
-    pub(crate) is_present: bool,
-}
-
-impl State {
-    /// Whether this is a session that another project owns than the key says.
-    pub(super) fn is_elsewhere(&self, key: &Key) -> bool {
-        matches!(key, Key::Session(project, _) if self.project.as_deref() != Some(project.as_str()))
-    }
-}
-
 /// What became of a document that was put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Put {
+pub(super) enum Put {
     /// With the number of the document.
     Written(DocumentRow),
     Unchanged,
 }
 
 impl<'c> Revising<'c> {
-    pub(crate) fn new(
+    pub(super) fn new(
         connection: &'c Connection,
         now: Millis,
         reason: &str,
@@ -117,7 +86,7 @@ impl<'c> Revising<'c> {
     }
 
     /// A revision of an earlier time, of which only now is learnt.
-    pub(crate) fn of_the_past(
+    pub(super) fn of_the_past(
         connection: &'c Connection,
         time: Millis,
         reason: &str,
@@ -140,7 +109,7 @@ impl<'c> Revising<'c> {
     }
 
     /// The same revision as part of an operation.
-    pub(crate) fn of_operation(self, operation: Option<i64>) -> Revising<'c> {
+    pub(super) fn of_operation(self, operation: Option<i64>) -> Revising<'c> {
         Revising { operation, ..self }
     }
 
@@ -168,7 +137,7 @@ impl<'c> Revising<'c> {
     }
 
     /// The number of the revision.
-    pub(crate) fn number(&mut self) -> rusqlite::Result<i64> {
+    pub(super) fn number(&mut self) -> rusqlite::Result<i64> {
         if let Some(number) = self.number {
             return Ok(number);
         }
@@ -186,7 +155,7 @@ impl<'c> Revising<'c> {
     }
 
     /// The latest state of a document, if anything is known of it.
-    pub(crate) fn state(&mut self, key: &Key) -> rusqlite::Result<Option<State>> {
+    pub(super) fn state(&mut self, key: &Key) -> rusqlite::Result<Option<State>> {
         match self.owner(key)? {
             Some((owner, id)) => state(self.connection, owner.n, Kind::of(key), &id),
             None => Ok(None),
@@ -194,7 +163,7 @@ impl<'c> Revising<'c> {
     }
 
     /// Whether nothing can be known of a document, because what it belongs to was stored just now.
-    pub(crate) fn is_unheard_of(&self, key: &Key) -> bool {
+    pub(super) fn is_unheard_of(&self, key: &Key) -> bool {
         let is_new = |session: &SessionId| self.sessions.get(session).is_some_and(|slot| slot.is_new);
         match key {
             Key::Project(_) | Key::Session(..) => false,
@@ -210,12 +179,12 @@ impl<'c> Revising<'c> {
     }
 
     /// Whether nothing was known of a session before this revision.
-    pub(crate) fn is_new_session(&self, session: &SessionId) -> bool {
+    pub(super) fn is_new_session(&self, session: &SessionId) -> bool {
         self.sessions.get(session).is_some_and(|slot| slot.is_new)
     }
 
     /// Stores a document. `document` is what `prepared` was made of; without it, nothing is taken for a step of a stream.
-    pub(crate) fn put(
+    pub(super) fn put(
         &mut self,
         key: &Key,
         prepared: &Prepared,
@@ -230,7 +199,7 @@ impl<'c> Revising<'c> {
     }
 
     /// The same for a document whose latest state is known, if it has one.
-    pub(crate) fn put_over(
+    pub(super) fn put_over(
         &mut self,
         known: Option<State>,
         key: &Key,
@@ -322,7 +291,7 @@ impl<'c> Revising<'c> {
     }
 
     /// Deletes a document. It stays in history.
-    pub(crate) fn delete(&mut self, key: &Key) -> rusqlite::Result<bool> {
+    pub(super) fn delete(&mut self, key: &Key) -> rusqlite::Result<bool> {
         let Some(known) = self.state(key)?.filter(|known| known.is_present) else { return Ok(false) };
         // A session that was moved to another project is still there.
         if known.is_elsewhere(key) {
@@ -346,7 +315,7 @@ impl<'c> Revising<'c> {
     }
 
     /// Adds a state that a document had before all that is known of it.
-    pub(crate) fn put_past(&mut self, key: &Key, prepared: Option<&Prepared>) -> rusqlite::Result<bool> {
+    pub(super) fn put_past(&mut self, key: &Key, prepared: Option<&Prepared>) -> rusqlite::Result<bool> {
         let (owner, id) = self.owner_or_new(key)?;
         let n = match state(self.connection, owner.n, Kind::of(key), &id)? {
             Some(known) => known.n,
@@ -385,7 +354,7 @@ impl<'c> Revising<'c> {
     }
 
     /// The latest state of a document turns out to have been so for longer: since this revision.
-    pub(crate) fn date_back(&mut self, key: &Key) -> rusqlite::Result<()> {
+    pub(super) fn date_back(&mut self, key: &Key) -> rusqlite::Result<()> {
         let Some(known) = self.state(key)?.filter(|known| known.is_present && known.home == self.home) else {
             return Ok(());
         };
@@ -413,7 +382,7 @@ impl<'c> Revising<'c> {
     }
 
     /// Ends what is known of a document of the past only: now it is not there, as a home says.
-    pub(crate) fn end_past(&mut self, key: &Key, home: Option<HomeNumber>) -> rusqlite::Result<()> {
+    pub(super) fn end_past(&mut self, key: &Key, home: Option<HomeNumber>) -> rusqlite::Result<()> {
         let Some(known) = self.state(key)?.filter(|known| known.since == 0) else { return Ok(()) };
         let number = self.number()?;
         self.connection
@@ -426,14 +395,14 @@ impl<'c> Revising<'c> {
     }
 
     /// Notes that something happened to a session that no document shows.
-    pub(crate) fn note(&mut self, session: SessionRow) -> rusqlite::Result<()> {
+    pub(super) fn note(&mut self, session: SessionRow) -> rusqlite::Result<()> {
         self.number()?;
         self.touch(session);
         Ok(())
     }
 
     /// Notes what was touched. Returns the number of the revision, if anything has changed.
-    pub(crate) fn finish(mut self) -> rusqlite::Result<Option<i64>> {
+    pub(super) fn finish(mut self) -> rusqlite::Result<Option<i64>> {
         let Some(number) = self.number else { return Ok(None) };
         let touched = std::mem::take(&mut self.touched);
         tracing::debug!(revision = number, sessions = touched.len(), reason = ?self.reason, "commit");
@@ -462,7 +431,7 @@ impl<'c> Revising<'c> {
     }
 
     /// The number of a session, given to it now if it has none.
-    pub(crate) fn session(&mut self, id: &SessionId) -> rusqlite::Result<SessionRow> {
+    pub(super) fn session(&mut self, id: &SessionId) -> rusqlite::Result<SessionRow> {
         Ok(self.session_slot(id)?.n.into())
     }
 
@@ -470,124 +439,11 @@ impl<'c> Revising<'c> {
         self.touched.entry(session).or_default()
     }
 
-    pub(crate) fn session_of(&mut self, key: &Key) -> rusqlite::Result<SessionRow> {
+    pub(super) fn session_of(&mut self, key: &Key) -> rusqlite::Result<SessionRow> {
         match key.session() {
             Some(session) => self.session(&session.clone()),
             None => Ok(SessionRow::NONE),
         }
-    }
-
-    /// What a document stands below, and what it is called there. None where that does not exist.
-    fn owner(&mut self, key: &Key) -> rusqlite::Result<Option<(Slot, String)>> {
-        let root = Slot { n: DocumentRow::NO_OWNER, is_new: false };
-        Ok(match key {
-            Key::Project(id) => Some((root, id.to_string())),
-            Key::Session(_, id) => Some((root, id.to_string())),
-            Key::Message(session, message) => {
-                self.known_session(session)?.map(|session| (session, message.to_string()))
-            }
-            Key::Part(session, message, part) => match self.known_session(session)? {
-                Some(session) => {
-                    self.known_message(session, message)?.map(|message| (message.slot, part.to_string()))
-                }
-                None => None,
-            },
-            Key::Record(session, record) => {
-                self.known_session(session)?.map(|session| (session, record.to_string()))
-            }
-            Key::Todo(session) | Key::Diff(session) | Key::Share(session) | Key::LegacyShare(session) => {
-                self.known_session(session)?.map(|session| (session, String::new()))
-            }
-        })
-    }
-
-    /// The same, with places made for what is only named so far.
-    fn owner_or_new(&mut self, key: &Key) -> rusqlite::Result<(Slot, String)> {
-        let root = Slot { n: DocumentRow::NO_OWNER, is_new: false };
-        Ok(match key {
-            Key::Project(id) => (root, id.to_string()),
-            Key::Session(_, id) => {
-                self.session_slot(id)?;
-                (root, id.to_string())
-            }
-            Key::Message(session, message) => (self.session_slot(session)?, message.to_string()),
-            Key::Part(session, message, part) => {
-                let session = self.session_slot(session)?;
-                (self.message_slot(session, message)?.slot, part.to_string())
-            }
-            Key::Record(session, record) => (self.session_slot(session)?, record.to_string()),
-            Key::Todo(session) | Key::Diff(session) | Key::Share(session) | Key::LegacyShare(session) => {
-                (self.session_slot(session)?, String::new())
-            }
-        })
-    }
-
-    fn session_slot(&mut self, id: &SessionId) -> rusqlite::Result<Slot> {
-        if let Some(slot) = self.known_session(id)? {
-            return Ok(slot);
-        }
-        let n = self.placeholder(DocumentRow::NO_OWNER, Kind::Session, id.as_str(), Position::default())?;
-        self.connection.prepare_cached("INSERT INTO session (n, stale) VALUES (?1, 1)")?.execute([n])?;
-        let slot = Slot { n, is_new: true };
-        self.sessions.insert(id.clone(), slot);
-        Ok(slot)
-    }
-
-    fn known_session(&mut self, id: &SessionId) -> rusqlite::Result<Option<Slot>> {
-        if let Some(slot) = self.sessions.get(id) {
-            return Ok(Some(*slot));
-        }
-        let known = session_row(self.connection, id.as_str())?;
-        let slot = known.map(|n| Slot { n: n.document(), is_new: false });
-        self.sessions.extend(slot.map(|slot| (id.clone(), slot)));
-        Ok(slot)
-    }
-
-    fn message_slot(&mut self, session: Slot, id: &MessageId) -> rusqlite::Result<MessageSlot> {
-        if let Some(slot) = self.known_message(session, id)? {
-            return Ok(slot);
-        }
-        let n = self.placeholder(session.n, Kind::Message, id.as_str(), Position::by_id(id, self.time))?;
-        // From now on something is below the session.
-        self.sessions.values_mut().filter(|slot| slot.n == session.n).for_each(|slot| slot.is_new = false);
-        let slot = MessageSlot { slot: Slot { n, is_new: true }, made: None };
-        self.message = Some((session.n.into(), id.clone(), slot));
-        Ok(slot)
-    }
-
-    fn known_message(&mut self, session: Slot, id: &MessageId) -> rusqlite::Result<Option<MessageSlot>> {
-        if let Some((known, message, slot)) = &self.message
-            && (*known, message) == (session.n.into(), id)
-        {
-            return Ok(Some(*slot));
-        }
-        let Some(n) = number(self.connection, session.n, Kind::Message, id.as_str())? else {
-            return Ok(None);
-        };
-        let made: Option<Millis> = self
-            .connection
-            .prepare_cached("SELECT made FROM message WHERE session = ?1 AND n = ?2")?
-            .query_row((session.n, n), |row| row.get(0))
-            .optional()?;
-        let slot = MessageSlot { slot: Slot { n, is_new: false }, made };
-        self.message = Some((session.n.into(), id.clone(), slot));
-        Ok(Some(slot))
-    }
-
-    /// A place for a document of which nothing but the name is known.
-    fn placeholder(
-        &self,
-        owner: DocumentRow,
-        kind: Kind,
-        id: &str,
-        position: Position,
-    ) -> rusqlite::Result<DocumentRow> {
-        self.connection
-            .prepare_cached(
-                "INSERT INTO document (owner, kind, id, position, provenance, revision, since) VALUES (?1, ?2, ?3, ?4, 0, 0, 0)",
-            )?
-            .execute((owner, kind.number(), id, position.number()))?;
-        Ok(DocumentRow(self.connection.last_insert_rowid()))
     }
 
     fn insert(
@@ -713,41 +569,6 @@ fn set_position(connection: &Connection, n: DocumentRow, position: Position) -> 
         .prepare_cached("UPDATE document SET position = ?2 WHERE n = ?1")?
         .execute((n, position.number()))
         .map(drop)
-}
-
-/// The latest state of a document.
-pub(super) fn state(
-    connection: &Connection,
-    owner: impl Into<DocumentRow>,
-    kind: Kind,
-    id: &str,
-) -> rusqlite::Result<Option<State>> {
-    let sql = concat!(
-        "SELECT n, position, project, since, home, hash FROM document ",
-        "WHERE owner = ?1 AND kind = ?2 AND id = ?3"
-    );
-    connection.prepare_cached(sql)?.query_row((owner.into(), kind.number(), id), read_state).optional()
-}
-
-/// The latest state of the document with a number.
-pub(super) fn state_at(connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<State>> {
-    connection
-        .prepare_cached("SELECT n, position, project, since, home, hash FROM document WHERE n = ?1")?
-        .query_row([n], read_state)
-        .optional()
-}
-
-fn read_state(row: &Row<'_>) -> rusqlite::Result<State> {
-    let hash = row.get_ref(5)?.as_bytes_or_null()?.and_then(StateHash::read);
-    Ok(State {
-        n: row.get(0)?,
-        position: Position::new(row.get(1)?),
-        project: row.get(2)?,
-        since: row.get(3)?,
-        home: row.get(4)?,
-        hash,
-        is_present: hash.is_some(),
-    })
 }
 
 /// The bytes of a document as a column: text where it is text.

@@ -1,0 +1,73 @@
+//! Rows that hold a state of a document: the latest one, or an earlier one.
+
+use annals_core::id::Millis;
+use annals_core::{Document, Key, Provenance, stream};
+use rusqlite::Row;
+
+use super::super::codec::{self, Damage};
+use super::super::scan::Bound;
+use crate::home::{Quarantined, Reason};
+use crate::state_hash::StateHash;
+
+/// A row of `document` or `past`, without its key.
+pub(in super::super) struct StateRow {
+    pub(in super::super) project: Option<String>,
+    pub(in super::super) provenance: Provenance,
+    pub(in super::super) hash: Option<StateHash>,
+    /// The text, compared with the hash.
+    text: Result<Vec<u8>, Damage>,
+    /// The moment of the view, if this was in progress then: a later revision went on with it.
+    pub(in super::super) in_progress: Option<Millis>,
+}
+
+/// The columns of [`StateRow`], in this order. They have the same names in both tables.
+pub(in super::super) const STATE: &str = "x.project, x.hash, x.form, x.size, x.data, x.provenance";
+
+impl StateRow {
+    /// Reads a row. `bound` says what an earlier state's hash is combined with.
+    pub(in super::super) fn read(row: &Row<'_>, first: usize, bound: Bound) -> rusqlite::Result<StateRow> {
+        let project: Option<String> = row.get(first)?;
+        let hash = row.get_ref(first + 1)?.as_bytes_or_null()?.and_then(StateHash::read);
+        let hash = match bound {
+            Some((document, since)) => hash.map(|hash| hash.bound(document, since, project.as_deref())),
+            None => hash,
+        };
+        let form = row.get::<_, Option<i64>>(first + 2)?.unwrap_or(0);
+        let size = row.get::<_, Option<i64>>(first + 3)?.unwrap_or(0);
+        // Unpacked where it stands: it may be large, and a copy as well.
+        let data = row.get_ref(first + 4)?.as_bytes_or_null()?.unwrap_or_default();
+        let text = hash.map_or(Ok(Vec::new()), |hash| codec::unpack(form, size, data, hash));
+        let provenance = Provenance::from_number(row.get::<_, Option<i64>>(first + 5)?.unwrap_or(0));
+        Ok(StateRow { project, provenance, hash, text, in_progress: None })
+    }
+
+    /// Reads a row of a past moment. The column `is_step` says whether a later revision went on with the state.
+    pub(in super::super) fn read_then(
+        row: &Row<'_>,
+        bound: Bound,
+        time: Millis,
+    ) -> rusqlite::Result<StateRow> {
+        let is_step: bool = row.get("is_step")?;
+        Ok(StateRow { in_progress: is_step.then_some(time), ..StateRow::read(row, 0, bound)? })
+    }
+
+    /// The document as it was; none where there is none in this state.
+    pub(in super::super) fn document(self, key: &Key, place: &str) -> Result<Option<Document>, Quarantined> {
+        let in_progress = self.in_progress;
+        let kept = self.kept(place)?;
+        Ok(match in_progress {
+            Some(time) => kept.map(|kept| stream::earlier(key, &kept, time).document),
+            None => kept,
+        })
+    }
+
+    /// The document that is kept: of one that was in progress, what it became.
+    pub(in super::super) fn kept(self, place: &str) -> Result<Option<Document>, Quarantined> {
+        if self.hash.is_none() {
+            return Ok(None);
+        }
+        let damaged = |reason: Reason| Quarantined { place: place.to_owned(), reason, session: None };
+        let text = self.text.map_err(|damage| damaged(damage.into()))?;
+        Document::parse(text).map(Some).map_err(|error| damaged(Reason::Json(error)))
+    }
+}
