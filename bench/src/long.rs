@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use annals::home::{MessageRange, Read, SessionRecord, Want, Write};
+use annals::home::{MessageDetail, MessageRange, Read, SessionRecord, Write};
 use annals::model::id::{MessageId, ProjectId, SessionId};
 use annals::model::{Document, Key, Transaction};
 use annals::stores::sqlite::SqliteStore;
@@ -101,7 +101,7 @@ fn message_ids(
     session: &SessionRecord,
 ) -> Result<Vec<MessageId>, Box<dyn std::error::Error>> {
     let mut ids = Vec::new();
-    for record in store.messages(session, &MessageRange::ALL, Want::PartCounts) {
+    for record in store.messages(session, &MessageRange::ALL, MessageDetail::PartCounts) {
         if let Key::Message(_, id) = record?.stored.key {
             ids.push(id);
         }
@@ -115,7 +115,8 @@ fn page(
     before: Option<MessageId>,
 ) -> Result<Duration, Box<dyn std::error::Error>> {
     let began = Instant::now();
-    let mut messages = store.messages(session, &MessageRange { before, last: Some(PAGE) }, Want::Parts);
+    let mut messages =
+        store.messages(session, &MessageRange { before, last: Some(PAGE) }, MessageDetail::Parts);
     messages.by_ref().try_for_each(|message| message.map(drop))?;
     let took = began.elapsed();
     match messages.into_quarantined().is_empty() {

@@ -8,14 +8,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use annals::home::{Inspect, MessageRange, Read, Want, Write};
+use annals::home::{Inspect, MessageDetail, MessageRange, Read, Write};
 use annals::homes::opencode::directory::OpencodeDirectory;
 use annals::model::search::{query, searchable};
 use annals::model::{Document, Key, Transaction};
 use annals::query::SessionQuery;
-use annals::search::{Request, Wanted};
+use annals::search::{SearchRequest, Wanted};
 use annals::stores::sqlite::SqliteStore;
-use annals::sync::{self, Options, Stage};
+use annals::sync::{self, Stage, SyncOptions};
 
 use crate::generate;
 
@@ -41,7 +41,7 @@ pub fn measure(measurement: &Measurement) -> Result<String, Box<dyn std::error::
     let source = OpencodeDirectory::open(&measurement.home)?;
     let mut stage = |name: &str,
                      store: &SqliteStore,
-                     options: Options|
+                     options: SyncOptions|
      -> Result<(), Box<dyn std::error::Error>> {
         let (began, cpu) = (Instant::now(), cpu_time());
         let account = sync::sync(store, &[&source], options, &())?;
@@ -57,13 +57,13 @@ pub fn measure(measurement: &Measurement) -> Result<String, Box<dyn std::error::
         )?;
         Ok(())
     };
-    let options = Options { stage: Stage::Text, full: false, events: false, own: true };
+    let options = SyncOptions { stage: Stage::Text, full: false, events: false, own: true };
     stage("complete sync with the text index", &store, options)?;
     stage("the same, nothing changed", &store, options)?;
-    stage("the same, nothing changed, --full", &store, Options { full: true, ..options })?;
+    stage("the same, nothing changed, --full", &store, SyncOptions { full: true, ..options })?;
     let staged = SqliteStore::open_or_create(&scratch.path().join("staged.db"))?;
-    stage("in stages: sessions and messages", &staged, Options { stage: Stage::Messages, ..options })?;
-    stage("in stages: parts", &staged, Options { stage: Stage::Parts, ..options })?;
+    stage("in stages: sessions and messages", &staged, SyncOptions { stage: Stage::Messages, ..options })?;
+    stage("in stages: parts", &staged, SyncOptions { stage: Stage::Parts, ..options })?;
     stage("in stages: text index", &staged, options)?;
     let extent = store.extent()?;
     let index = size_of(&store.index_path())?;
@@ -109,7 +109,7 @@ fn fts5(report: &mut String, store: &SqliteStore, scratch: &Path) -> Result<(), 
     let (mut adding, mut n_texts) = (Duration::ZERO, 0_i64);
     connection.execute_batch("BEGIN")?;
     for record in store.sessions(&SessionQuery::default())?.value {
-        for message in store.messages(&record, &MessageRange::ALL, Want::Parts) {
+        for message in store.messages(&record, &MessageRange::ALL, MessageDetail::Parts) {
             for part in message?.parts {
                 let mut text = String::new();
                 searchable(&part.key, &part.document, &mut |piece| {
@@ -173,7 +173,7 @@ fn search(
     let mut times: Vec<(Duration, &str, String)> = Vec::new();
     let mut found = 0;
     for (kind, text) in queries {
-        let request = Request {
+        let request = SearchRequest {
             wanted: Wanted::Words(query::parse(&text)?),
             sessions: SessionQuery::default(),
             since: None,

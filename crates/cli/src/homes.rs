@@ -13,7 +13,7 @@ use annals::query::SessionQuery;
 use annals::scratch::Scratch;
 use annals::store::{OpenStoreError, Store};
 use annals::sync::source::Source;
-use annals::sync::{self, Account, Options, Stage, SyncError};
+use annals::sync::{self, Stage, SyncError, SyncOptions, SyncOutcome};
 use annals::workspace::Workspace;
 
 use crate::context::{Context, now};
@@ -150,13 +150,13 @@ impl Context {
         let path = directory.path().join("annals.db");
         self.note_verbose(&format!("searching through a passing store, {}", path.display()));
         let annals = open::open_or_create_store(&path)?.with_clock(now);
-        self.sync(&*annals, &sources, Options::to(stage))?;
+        self.sync(&*annals, &sources, SyncOptions::to(stage))?;
         let freshness = Freshness::Synced;
         Ok((OpenedStore { annals, sources: Vec::new(), is_named: true, freshness }, Some(directory)))
     }
 
     /// Takes the homes that `--home` names, or else the user's, over into the user's store.
-    pub(crate) fn sync_now(&self, options: Options) -> Result<(Box<dyn Store>, Account), CliError> {
+    pub(crate) fn sync_now(&self, options: SyncOptions) -> Result<(Box<dyn Store>, SyncOutcome), CliError> {
         if !self.is_syncing {
             return Err(CliError::usage("`sync` with `--no-sync` would do nothing"));
         }
@@ -188,10 +188,10 @@ impl Context {
         self.recover(&workspace);
         let (own, foreign): (Vec<_>, Vec<_>) =
             sources.into_iter().partition(|source| workspace.is_own(&source.url()));
-        let mut account = Account::default();
+        let mut account = SyncOutcome::default();
         for (sources, is_own) in [(own, true), (foreign, false)] {
             if !sources.is_empty() {
-                account.add(self.sync(&*annals, &sources, Options { own: is_own, ..options })?);
+                account.add(self.sync(&*annals, &sources, SyncOptions { own: is_own, ..options })?);
             }
         }
         Ok((annals, account))
@@ -296,7 +296,7 @@ impl Context {
             }
             Freshness::Left
         } else if self.is_syncing {
-            match self.sync(&*annals, &found.sources, Options::to(stage)) {
+            match self.sync(&*annals, &found.sources, SyncOptions::to(stage)) {
                 Ok(_) => Freshness::Synced,
                 Err(error) => Freshness::Failed(error),
             }
@@ -311,8 +311,8 @@ impl Context {
         &self,
         store: &dyn Store,
         sources: &[Box<dyn Source>],
-        options: Options,
-    ) -> Result<Account, SyncError> {
+        options: SyncOptions,
+    ) -> Result<SyncOutcome, SyncError> {
         let homes: Vec<&dyn Source> = sources.iter().map(|source| &**source).collect();
         let progress = SyncProgress(self.progress(0, "syncing sessions"));
         let account = sync::sync(store, &homes, options, &progress)?;
@@ -582,7 +582,7 @@ pub(crate) fn parts_awaited(home: &dyn Read, session: &SessionRecord, n_read: us
 }
 
 /// A sync in a few words.
-pub(crate) fn in_short(account: &Account) -> String {
+pub(crate) fn in_short(account: &SyncOutcome) -> String {
     let mut facts = vec![count(account.sessions, "session")];
     for (n, what) in [(account.new, "new"), (account.changed, "changed"), (account.gone.len(), "gone")] {
         if n > 0 {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use annals::home::Write;
 use annals::open;
-use annals::ops::{self, Kind, OperationError, Recovered, Report, Request, Written};
+use annals::ops::{self, OperationError, OperationKind, OperationRequest, Recovered, Report, Written};
 use annals::scratch::Scratch;
 use annals::store::Store;
 use annals::workspace::Workspace;
@@ -80,7 +80,7 @@ impl Context {
     pub(crate) fn write_to<T>(
         &self,
         target: &Target,
-        kind: Kind,
+        kind: OperationKind,
         work: impl FnOnce(&dyn Write) -> Written<T>,
     ) -> Result<(T, Report), CliError> {
         let homes = self.discover_homes();
@@ -106,9 +106,11 @@ impl Context {
                         Report { places: vec![url.to_string()], ..Report::default() },
                     ));
                 }
-                Ok(ops::write(&workspace, self.request(kind), ops::Target::Home(url), work)?)
+                Ok(ops::write(&workspace, self.request(kind), ops::WriteTarget::Home(url), work)?)
             }
-            Target::Store(_) => Ok(ops::write(&workspace, self.request(kind), ops::Target::Store, work)?),
+            Target::Store(_) => {
+                Ok(ops::write(&workspace, self.request(kind), ops::WriteTarget::Store, work)?)
+            }
         }
     }
 
@@ -166,11 +168,11 @@ impl Context {
     }
 
     /// What is asked for, in the words of the command line.
-    pub(crate) fn request(&self, kind: Kind) -> Request {
+    pub(crate) fn request(&self, kind: OperationKind) -> OperationRequest {
         let words: Vec<String> =
             std::env::args_os().skip(1).map(|word| shell_word(&word.to_string_lossy())).collect();
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        Request {
+        OperationRequest {
             kind,
             words: words.join(" "),
             user: variable("USER").or_else(|| variable("LOGNAME")),

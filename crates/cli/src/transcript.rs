@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 
-use annals::home::{MessageRange, MessageRecord, Read, ReadError, SessionRecord, Want};
+use annals::home::{MessageDetail, MessageRange, MessageRecord, Read, ReadError, SessionRecord};
 use annals::model::call::CallView;
 use annals::model::id::SessionId;
 use annals::model::json::Text;
@@ -462,14 +462,15 @@ impl<'a> Transcript<'a> {
         let title = one_line(record.info.title());
         let mut usage = Usage::default();
         let mut n_messages = 0;
-        let read =
-            self.home.messages(&record, &MessageRange::ALL, Want::PartCounts).try_for_each(|message| {
+        let read = self.home.messages(&record, &MessageRange::ALL, MessageDetail::PartCounts).try_for_each(
+            |message| {
                 n_messages += 1;
                 if let Message::Assistant(answer) = message?.stored.document.lens::<Message<'_>>() {
                     usage += Usage::of(&answer);
                 }
                 Ok::<(), ReadError>(())
-            });
+            },
+        );
         let facts = match read {
             Ok(()) => format!("{}, {}", count(n_messages, "message"), dollars(usage.cost)),
             Err(_) => String::new(),

@@ -9,7 +9,7 @@ use annals_core::{Key, Stored};
 use rayon::prelude::*;
 
 use crate::figures;
-use crate::home::{MessageRange, MessageRecord, Read, ReadError, SessionRecord, Want};
+use crate::home::{MessageDetail, MessageRange, MessageRecord, Read, ReadError, SessionRecord};
 use crate::parallel;
 pub use crate::problem::{Problem, ProblemKind};
 pub(crate) use crate::problem::{arranged, unreadable};
@@ -98,7 +98,7 @@ pub(crate) fn check_session(
     let mut paused = None;
     let mut messages: HashSet<MessageId> = HashSet::new();
     let mut answers: Vec<(Stored, String)> = Vec::new();
-    let mut visited = home.messages(record, &MessageRange::ALL, Want::Parts);
+    let mut visited = home.messages(record, &MessageRange::ALL, MessageDetail::Parts);
     for message in &mut visited {
         let mut message = message?;
         unreadables.append(&mut message.quarantined);

@@ -3,11 +3,11 @@
 //! A session goes over with everything that belongs to it, and the sessions it started go along. Nothing is ever deleted.
 //! What the target lacks is added. A document that differs is replaced only where the target's version is provably the
 //! earlier one ([`crate::difference`]); otherwise it stays and is reported, unless the caller has decided
-//! ([`Options::on_difference`]). Sessions are committed a few at a time: a copy that is cut short has copied some of them,
+//! ([`CopyOptions::on_difference`]). Sessions are committed a few at a time: a copy that is cut short has copied some of them,
 //! and the next one goes on.
 //!
 //! Documents are written through [`Write::commit`] alone. The few files that belong to no document (long tool output, the
-//! cached id of a repository) are written by `NewFile` alone and listed in [`Account::files`].
+//! cached id of a repository) are written by `NewFile` alone and listed in [`CopyOutcome::files`].
 
 mod account;
 mod gathered;
@@ -25,11 +25,12 @@ use rayon::prelude::*;
 pub use crate::difference::{Differing, Gist, OnDifference};
 use crate::difference::{EarlierStates, LastUse, Later, is_same, later};
 use crate::home::{
-    CommitError, MessageRange, Native, Quarantined, Read, ReadError, Reason, SessionRecord, Want, Write,
+    CommitError, MessageDetail, MessageRange, Native, Quarantined, Read, ReadError, SessionRecord,
+    UnreadableReason, Write,
 };
 use crate::parallel;
 use crate::project::{IdentityRule, RepositoryIds};
-pub use account::{Account, CopiedSession, CopyError, CopyFailure, Tally};
+pub use account::{CopiedSession, CopyError, CopyFailure, CopyOutcome, Tally};
 use gathered::{Gathered, TOOL_OUTPUT, gather};
 use new_file::{FileContent, NewFile};
 
@@ -44,7 +45,7 @@ const COMMIT_SESSIONS: usize = 64;
 
 /// How to copy.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct CopyOptions {
     /// Find out what would be done, and do nothing.
     pub dry_run: bool,
     /// Also add missing documents to a session that was used more recently in the target. Without this such a session is
@@ -63,14 +64,14 @@ pub fn copy(
     from: &dyn Read,
     to: &dyn Write,
     sessions: Vec<SessionRecord>,
-    options: &Options,
+    options: &CopyOptions,
     progress: &(dyn Fn() + Sync),
-) -> Result<Account, CopyError> {
+) -> Result<CopyOutcome, CopyError> {
     let mut copier = Copier {
         from,
         to,
         options,
-        account: Account::default(),
+        account: CopyOutcome::default(),
         filing: HashMap::new(),
         batch: CopyBatch::default(),
     };
@@ -131,8 +132,8 @@ struct Filing {
 struct Copier<'c> {
     from: &'c dyn Read,
     to: &'c dyn Write,
-    options: &'c Options,
-    account: Account,
+    options: &'c CopyOptions,
+    account: CopyOutcome,
     filing: HashMap<ProjectId, Filing>,
     batch: CopyBatch,
 }
@@ -355,7 +356,7 @@ impl Copier<'_> {
     /// Everything the target has of a session.
     fn held_documents(&self, held: &SessionRecord) -> Result<HashMap<Key, Stored>, ReadError> {
         let mut documents = HashMap::new();
-        for message in self.to.messages(held, &MessageRange::ALL, Want::Parts) {
+        for message in self.to.messages(held, &MessageRange::ALL, MessageDetail::Parts) {
             let message = message?;
             let all = std::iter::once(message.stored).chain(message.parts);
             documents.extend(all.map(|stored| (stored.key.clone(), stored)));
@@ -512,7 +513,7 @@ impl Copier<'_> {
                 let reason = if change.key == *key { reason.clone() } else { format!("it belongs to {key}") };
                 self.account.quarantined.push(Quarantined {
                     place: change.key.to_string(),
-                    reason: Reason::Refused(reason),
+                    reason: UnreadableReason::Refused(reason),
                     session: Some(session.session.id.clone()),
                 });
             }

@@ -14,8 +14,8 @@ use crate::project::IdentityRule;
 use crate::query::SessionQuery;
 pub(crate) use crate::record::row_place;
 pub use crate::record::{
-    DamagedRows, Extent, Found, InProgress, MessageRecord, Quarantined, ReadError, Reason, SessionRecord,
-    Want,
+    DamagedRows, Extent, Found, InProgress, MessageDetail, MessageRecord, Quarantined, ReadError,
+    SessionRecord, UnreadableReason,
 };
 use crate::summary::SessionSummary;
 
@@ -39,7 +39,12 @@ pub trait Read: Send + Sync {
     fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, ReadError>;
 
     /// Messages of a session in order, each with its parts in order.
-    fn messages<'h>(&'h self, session: &'h SessionRecord, range: &MessageRange, want: Want) -> Messages<'h>;
+    fn messages<'h>(
+        &'h self,
+        session: &'h SessionRecord,
+        range: &MessageRange,
+        detail: MessageDetail,
+    ) -> Messages<'h>;
 
     /// One document by its key.
     fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError>;
@@ -79,7 +84,11 @@ pub trait Summaries: Send + Sync {
     fn summarize(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError>;
 
     /// Each message of a session in numbers. In order, unless tool calls are wanted.
-    fn figures(&self, session: &SessionRecord, want: Want) -> Result<Found<Vec<Figures>>, ReadError>;
+    fn figures(
+        &self,
+        session: &SessionRecord,
+        detail: MessageDetail,
+    ) -> Result<Found<Vec<Figures>>, ReadError>;
 }
 
 /// Diagnosis of a home as a whole.
@@ -115,15 +124,15 @@ pub trait Past: Send + Sync {
 pub(crate) fn visit_figures(
     home: &(impl Read + ?Sized),
     session: &SessionRecord,
-    want: Want,
+    detail: MessageDetail,
     visit: &mut dyn FnMut(Figures),
 ) -> Result<Vec<Quarantined>, ReadError> {
     if let Some(summaries) = home.summaries() {
-        let found = summaries.figures(session, want)?;
+        let found = summaries.figures(session, detail)?;
         found.value.into_iter().for_each(visit);
         return Ok(found.quarantined);
     }
-    let mut messages = home.messages(session, &MessageRange::ALL, want);
+    let mut messages = home.messages(session, &MessageRange::ALL, detail);
     for message in &mut messages {
         visit(figures_of(message?));
     }
@@ -134,9 +143,9 @@ pub(crate) fn visit_figures(
 pub(crate) fn read_figures(
     home: &(impl Read + ?Sized),
     session: &SessionRecord,
-    want: Want,
+    detail: MessageDetail,
 ) -> Result<Found<Vec<Figures>>, ReadError> {
-    let mut messages = home.messages(session, &MessageRange::ALL, want);
+    let mut messages = home.messages(session, &MessageRange::ALL, detail);
     let value = messages.by_ref().map(|message| message.map(figures_of)).collect::<Result<_, _>>()?;
     Ok(Found { value, quarantined: messages.into_quarantined() })
 }

@@ -25,7 +25,7 @@ pub enum Existing {
 
 /// What an import did, in documents. `seen = imported + unchanged + differing`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct ImportOutcome {
     /// Documents in the file.
     pub seen: usize,
     /// Documents written.
@@ -89,7 +89,7 @@ pub fn import(
     imported: Imported,
     existing: Existing,
     now: Millis,
-) -> Result<Account, ImportError> {
+) -> Result<ImportOutcome, ImportError> {
     let documents = imported.documents;
     for (key, document) in &documents {
         check(key, document)?;
@@ -104,7 +104,7 @@ pub fn import(
     if sessions.is_empty() {
         return Err(ImportError::Empty);
     }
-    let mut account = Account { seen: documents.len(), sessions, ..Account::default() };
+    let mut account = ImportOutcome { seen: documents.len(), sessions, ..ImportOutcome::default() };
     let mut known = Vec::new();
     for session in &account.sessions {
         match (home.session(session)?, existing) {

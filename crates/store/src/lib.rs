@@ -104,17 +104,17 @@
 //! ```
 //! use annals::homes::opencode::directory::OpencodeDirectory;
 //! use annals::model::search::query;
-//! use annals::search::{Request, Wanted};
-//! use annals::sync::{self, Options, Stage};
+//! use annals::search::{SearchRequest, Wanted};
+//! use annals::sync::{self, Stage, SyncOptions};
 //! # let directory = tempfile::tempdir()?;
 //! # let opencode = OpencodeDirectory::open_or_create(&directory.path().join("opencode"))?;
 //!
 //! let store = annals::SqliteStore::open_or_create(&directory.path().join("annals.db"))?;
-//! let options = Options { stage: Stage::Text, full: false, events: false, own: true };
+//! let options = SyncOptions { stage: Stage::Text, full: false, events: false, own: true };
 //! let account = sync::sync(&store, &[&opencode], options, &())?; // Only what has changed is read.
 //! println!("{} of {} sessions are new", account.new, account.sessions);
 //!
-//! let found = store.search(&Request::new(Wanted::Words(query::parse("\"empty cart\" role:user")?)))?;
+//! let found = store.search(&SearchRequest::new(Wanted::Words(query::parse("\"empty cart\" role:user")?)))?;
 //! for hit in &found.hits {
 //!     println!("{} {}: {}", hit.session, hit.title, hit.snippet.text);
 //! }

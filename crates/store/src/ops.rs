@@ -6,13 +6,13 @@
 
 mod edit;
 mod intent;
-mod places;
 pub mod plan;
 pub mod record;
 mod recover;
 mod remove;
 mod restore;
 mod running;
+mod target_homes;
 mod undo;
 mod write;
 
@@ -23,18 +23,18 @@ use crate::home::{CommitError, ReadError};
 use crate::open::OpenError;
 use crate::sync::SyncError;
 pub use edit::edit;
-pub use places::{Place, Places};
 pub use plan::SessionEdit;
 pub use recover::{Recovered, recover};
 pub use remove::{RemovalPlan, plan_removal, remove};
 pub use restore::{Restored, restore};
 pub use running::Running;
+pub use target_homes::{TargetHome, TargetHomes};
 pub use undo::{Undone, undo};
-pub use write::{Target, Written, write};
+pub use write::{WriteTarget, Written, write};
 
 /// The kinds of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum OperationKind {
     /// A session gets another title.
     Rename,
     /// A session is marked as archived, or the mark is removed.
@@ -53,27 +53,27 @@ pub enum Kind {
     Undo,
 }
 
-impl Kind {
+impl OperationKind {
     /// The name in `annals log`. It is part of the stored bytes.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Rename => "rename",
-            Kind::Archive => "archive",
-            Kind::Remove => "rm",
-            Kind::Import => "import",
-            Kind::Copy => "copy",
-            Kind::Restore => "restore",
-            Kind::Forget => "forget",
-            Kind::Undo => "undo",
+            OperationKind::Rename => "rename",
+            OperationKind::Archive => "archive",
+            OperationKind::Remove => "rm",
+            OperationKind::Import => "import",
+            OperationKind::Copy => "copy",
+            OperationKind::Restore => "restore",
+            OperationKind::Forget => "forget",
+            OperationKind::Undo => "undo",
         }
     }
 }
 
 /// What was asked for, and by whom.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct OperationRequest {
     /// The kind of operation.
-    pub kind: Kind,
+    pub kind: OperationKind,
     /// The command as it was given.
     pub words: String,
     /// The user's name.
@@ -88,7 +88,7 @@ pub struct Request {
 
 /// How far an operation got. The numbers are part of the stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum OperationState {
     /// It is being carried out, or was cut short.
     Underway = 0,
     /// It is done.
@@ -99,13 +99,13 @@ pub enum State {
     Partial = 3,
 }
 
-impl State {
-    pub(crate) fn from_number(number: i64) -> State {
+impl OperationState {
+    pub(crate) fn from_number(number: i64) -> OperationState {
         match number {
-            1 => State::Done,
-            2 => State::Dropped,
-            3 => State::Partial,
-            _ => State::Underway,
+            1 => OperationState::Done,
+            2 => OperationState::Dropped,
+            3 => OperationState::Partial,
+            _ => OperationState::Underway,
         }
     }
 }
@@ -128,7 +128,7 @@ pub struct Operation {
     /// In which process.
     pub pid: Option<u32>,
     /// How far it got.
-    pub state: State,
+    pub state: OperationState,
     /// The operation that it took back.
     pub undoes: Option<i64>,
     /// The operation that took it back.

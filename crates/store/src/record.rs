@@ -55,9 +55,9 @@ impl SessionRecord {
     }
 }
 
-/// How much of each message is wanted.
+/// How much of each message is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Want {
+pub enum MessageDetail {
     /// The message documents, and how many parts each has.
     PartCounts,
     /// The message documents, how many parts each has, and those parts that are tool calls. Others may be there as well;
@@ -74,7 +74,7 @@ pub struct MessageRecord {
     pub stored: Stored,
     /// When it was made.
     pub made: Millis,
-    /// Its parts in order, as far as they were wanted.
+    /// Its parts in order, as many as the [`MessageDetail`] asked for.
     pub parts: Vec<Stored>,
     /// How many parts there are, readable or not.
     pub n_parts: usize,
@@ -97,7 +97,7 @@ pub struct Quarantined {
     /// Path inside the home.
     pub place: String,
     /// Why.
-    pub reason: Reason,
+    pub reason: UnreadableReason,
     /// The session it belongs to, where that is known.
     pub session: Option<SessionId>,
 }
@@ -177,7 +177,7 @@ impl std::fmt::Display for Quarantined {
         write!(f, "{}", self.place)?;
         match &self.reason {
             // A place in the document continues the path, as compilers write it.
-            reason @ (Reason::Json(_) | Reason::Noted(_))
+            reason @ (UnreadableReason::Json(_) | UnreadableReason::Noted(_))
                 if reason.to_string().starts_with(|c: char| c.is_ascii_digit()) =>
             {
                 write!(f, ":{reason}")
@@ -208,7 +208,7 @@ pub(crate) fn row_place(key: &Key) -> String {
 /// Why a document could not be read.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum UnreadableReason {
     /// Its text is not JSON.
     #[error(transparent)]
     Json(JsonError),
@@ -290,7 +290,7 @@ mod tests {
         ];
         let quarantined = places.map(|place| Quarantined {
             place: place.to_owned(),
-            reason: Reason::Damaged("x".to_owned()),
+            reason: UnreadableReason::Damaged("x".to_owned()),
             session: None,
         });
         let counts = DamagedRows::count(&quarantined);

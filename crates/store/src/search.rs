@@ -9,7 +9,7 @@ use crate::query::SessionQuery;
 /// A store that can be searched.
 pub trait Search: Send + Sync {
     /// Searches. Words are answered from the text index as it is.
-    fn search(&self, request: &Request) -> Result<Hits, SearchError>;
+    fn search(&self, request: &SearchRequest) -> Result<Hits, SearchError>;
 
     /// Brings the text index up to date. `progress` is told how many documents of how many are done. While another process does the same, this one
     /// waits.
@@ -24,7 +24,7 @@ pub trait Search: Send + Sync {
 
 /// What is searched for, and where.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct SearchRequest {
     /// What is searched for.
     pub wanted: Wanted,
     /// In which sessions. Its `since` and `until` are about when sessions were last used.
@@ -45,10 +45,10 @@ pub struct Request {
     pub snippet_width: usize,
 }
 
-impl Request {
+impl SearchRequest {
     /// The first twenty hits, wherever they are.
-    pub fn new(wanted: Wanted) -> Request {
-        Request {
+    pub fn new(wanted: Wanted) -> SearchRequest {
+        SearchRequest {
             wanted,
             sessions: SessionQuery::default(),
             since: None,

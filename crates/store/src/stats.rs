@@ -8,7 +8,7 @@ use annals_core::{Provenance, Usage};
 use rayon::prelude::*;
 
 use crate::figures::Role;
-use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord, Want, visit_figures};
+use crate::home::{Found, MessageDetail, Quarantined, Read, ReadError, SessionRecord, visit_figures};
 use crate::parallel;
 
 /// Milliseconds of a day.
@@ -108,7 +108,7 @@ fn count_session(
     let (earliest, latest) = (record.info.created(), record.info.updated());
     let mut stats = Stats { sessions: 1, earliest, latest, ..Stats::default() };
     let mut quarantined = Vec::new();
-    let unvisited = visit_figures(home, record, Want::ToolCalls, &mut |mut figures| {
+    let unvisited = visit_figures(home, record, MessageDetail::ToolCalls, &mut |mut figures| {
         quarantined.append(&mut figures.quarantined);
         if figures.provenance == Provenance::OpencodeSecondStore {
             // OpenCode does not count these either.

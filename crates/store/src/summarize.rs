@@ -4,7 +4,7 @@ use annals_core::Usage;
 use rayon::prelude::*;
 
 use crate::figures::Figures;
-use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord, Want, visit_figures};
+use crate::home::{Found, MessageDetail, Quarantined, Read, ReadError, SessionRecord, visit_figures};
 use crate::parallel;
 use crate::summary::SessionSummary;
 
@@ -24,7 +24,7 @@ pub fn summarize(
     let mut added_up = Vec::new();
     if !unknown.is_empty() {
         let summarize = |record: &SessionRecord| {
-            let summary = read(home, record, Want::PartCounts, &mut |_| {});
+            let summary = read(home, record, MessageDetail::PartCounts, &mut |_| {});
             progress();
             summary
         };
@@ -48,12 +48,12 @@ pub fn summarize(
 pub(crate) fn read(
     home: &(impl Read + ?Sized),
     record: &SessionRecord,
-    want: Want,
+    detail: MessageDetail,
     visit: &mut dyn FnMut(Figures),
 ) -> Result<(SessionSummary, Vec<Quarantined>), ReadError> {
     let mut summary = SessionSummary::of_document(record);
     let mut quarantined = Vec::new();
-    let unvisited = visit_figures(home, record, want, &mut |mut figures| {
+    let unvisited = visit_figures(home, record, detail, &mut |mut figures| {
         quarantined.append(&mut figures.quarantined);
         summary.add(&figures);
         visit(figures);

@@ -29,7 +29,7 @@ use commit::Committing;
 use compare::takes_orphans;
 use look::{Tour, look_at};
 use source::Source;
-use survey::{Job, Plan, Scope};
+use survey::{HomePlan, Job, Scope};
 
 /// Up to this many sessions are looked at one after the other: threads would take longer to begin.
 const FEW: usize = 8;
@@ -66,7 +66,7 @@ impl Stage {
 
 /// How to sync.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct SyncOptions {
     /// How far.
     pub stage: Stage,
     /// Look at every document, whatever a survey says.
@@ -77,16 +77,16 @@ pub struct Options {
     pub own: bool,
 }
 
-impl Options {
+impl SyncOptions {
     /// A sync of the user's own homes that goes as far as a stage.
-    pub fn to(stage: Stage) -> Options {
-        Options { stage, full: false, events: false, own: true }
+    pub fn to(stage: Stage) -> SyncOptions {
+        SyncOptions { stage, full: false, events: false, own: true }
     }
 }
 
 /// What a sync did. Of documents, `seen = imported + unchanged + quarantined`.
 #[derive(Debug, Clone, Default)]
-pub struct Account {
+pub struct SyncOutcome {
     /// Sessions in the homes.
     pub sessions: usize,
     /// Sessions that were looked at.
@@ -117,9 +117,9 @@ pub struct Account {
     pub failed: Vec<String>,
 }
 
-impl Account {
+impl SyncOutcome {
     /// Adds what another sync did.
-    pub fn add(&mut self, other: Account) {
+    pub fn add(&mut self, other: SyncOutcome) {
         self.sessions += other.sessions;
         self.looked += other.looked;
         self.new += other.new;
@@ -153,9 +153,9 @@ impl Progress for () {}
 pub fn sync(
     store: &dyn Follow,
     homes: &[&dyn Source],
-    options: Options,
+    options: SyncOptions,
     progress: &dyn Progress,
-) -> Result<Account, SyncError> {
+) -> Result<SyncOutcome, SyncError> {
     let reason = CommitReason { words: REASON.to_owned(), operation: None };
     run(store, homes, options, Scope::All, &reason, progress)
 }
@@ -168,15 +168,15 @@ pub(crate) fn look_again(
     stage: Stage,
     sessions: &HashSet<SessionId>,
     reason: &CommitReason,
-) -> Result<Account, SyncError> {
-    let options = Options { own, ..Options::to(stage) };
-    let account = run(store, homes, options, Scope::Only(sessions), reason, &())?;
-    match account.failed.first() {
+) -> Result<SyncOutcome, SyncError> {
+    let options = SyncOptions { own, ..SyncOptions::to(stage) };
+    let outcome = run(store, homes, options, Scope::Only(sessions), reason, &())?;
+    match outcome.failed.first() {
         Some(failed) => {
             let path = homes.iter().map(|home| home.url().to_string()).collect::<Vec<_>>().join(", ");
             Err(ReadError::Io { path, source: std::io::Error::other(failed.clone()) }.into())
         }
-        None => Ok(account),
+        None => Ok(outcome),
     }
 }
 
@@ -203,12 +203,12 @@ type Uncounted = HashMap<HomeNumber, HashSet<SessionId>>;
 fn run(
     store: &dyn Follow,
     homes: &[&dyn Source],
-    options: Options,
+    options: SyncOptions,
     scope: Scope<'_>,
     reason: &CommitReason,
     progress: &dyn Progress,
-) -> Result<Account, SyncError> {
-    let mut account = Account::default();
+) -> Result<SyncOutcome, SyncError> {
+    let mut outcome = SyncOutcome::default();
     let mut indexing = match options.stage {
         Stage::Text => Some(store.begin_indexing()?),
         _ => None,
@@ -223,14 +223,14 @@ fn run(
             scope,
             reason,
             progress,
-            account: &mut account,
+            outcome: &mut outcome,
             indexing: &mut indexing,
             uncounted: &mut uncounted,
         };
         match sync.run() {
             Err(SyncError::Read(error)) => {
                 tracing::warn!(home = ?home.url(), %error, "a home could not be read");
-                account.failed.push(error.to_string());
+                outcome.failed.push(error.to_string());
             }
             other => surveyed.extend(other?.map(|surveyed| (*home, surveyed))),
         }
@@ -246,7 +246,7 @@ fn run(
         .collect();
     if !gone.is_empty() {
         let committed = store.commit_gone(reason, &gone)?;
-        account.gone.extend(committed.gone);
+        outcome.gone.extend(committed.gone);
         commit::add_uncounted(&mut uncounted, committed.uncounted);
     }
     for (home, surveyed) in surveyed {
@@ -260,40 +260,40 @@ fn run(
                 scope: Scope::Only(&sessions),
                 reason,
                 progress: &(),
-                account: &mut account,
+                outcome: &mut outcome,
                 indexing: &mut indexing,
                 uncounted: &mut uncounted,
             };
             sync.run()?;
         }
         if matches!(scope, Scope::All) {
-            note_home(store, number, &plan, unreadable, has_orphans, &mut account)?;
+            note_home(store, number, &plan, unreadable, has_orphans, &mut outcome)?;
         }
     }
     if options.own && matches!(scope, Scope::All) {
         store.note_place()?;
     }
     if let Some(indexing) = indexing {
-        account.indexed = indexing.finish(&|done, total| progress.index(done, total))?;
-        tracing::debug!(documents = account.indexed, "brought the text index up to date");
+        outcome.indexed = indexing.finish(&|done, total| progress.index(done, total))?;
+        tracing::debug!(documents = outcome.indexed, "brought the text index up to date");
     }
-    Ok(account)
+    Ok(outcome)
 }
 
 /// Notes the evidence of a whole home. Where something could not be read there is none, so that the home is looked at again.
 fn note_home(
     store: &dyn Follow,
     home: HomeNumber,
-    plan: &Plan,
+    plan: &HomePlan,
     unreadable: Vec<Quarantined>,
     is_complete: bool,
-    account: &mut Account,
+    outcome: &mut SyncOutcome,
 ) -> Result<(), SyncError> {
     let stamp = if unreadable.is_empty() { &plan.stamp[..] } else { &[] };
     let state = HomeState { stamp, unreadable: &unreadable, is_complete, surveyed: plan.asked.began };
     store.note_home(home, &state)?;
-    account.seen += unreadable.len();
-    account.quarantined.extend(unreadable);
+    outcome.seen += unreadable.len();
+    outcome.quarantined.extend(unreadable);
     Ok(())
 }
 
@@ -301,11 +301,11 @@ fn note_home(
 struct HomeSync<'s, 'i> {
     store: &'s dyn Follow,
     source: &'s dyn Source,
-    options: Options,
+    options: SyncOptions,
     scope: Scope<'s>,
     reason: &'s CommitReason,
     progress: &'s dyn Progress,
-    account: &'s mut Account,
+    outcome: &'s mut SyncOutcome,
     indexing: &'s mut Option<Box<dyn Indexing + 'i>>,
     uncounted: &'s mut Uncounted,
 }
@@ -313,7 +313,7 @@ struct HomeSync<'s, 'i> {
 /// A home whose sessions were looked at.
 struct Surveyed {
     home: HomeNumber,
-    plan: Plan,
+    plan: HomePlan,
     /// What could not be read and belongs to no session.
     unreadable: Vec<Quarantined>,
     /// Whether what belongs to no message was taken over as well.
@@ -324,7 +324,7 @@ impl HomeSync<'_, '_> {
     /// Looks at all sessions of the home that may have changed. None if there was nothing to do.
     fn run(&mut self) -> Result<Option<Surveyed>, SyncError> {
         self.store.recognise(self.source, self.options.own)?;
-        let plan = survey::plan(self.store, self.source, self.options, self.scope, self.account)?;
+        let plan = survey::plan(self.store, self.source, self.options, self.scope, self.outcome)?;
         let Some(mut plan) = plan else {
             tracing::debug!(home = ?self.source.url(), "nothing has changed");
             return Ok(None);
@@ -347,7 +347,7 @@ impl HomeSync<'_, '_> {
             has_orphans = unlisted.is_empty();
             // A look has told of some of it already.
             let is_told = |problem: &Quarantined| {
-                self.account.quarantined.iter().any(|known| known.place == problem.place)
+                self.outcome.quarantined.iter().any(|known| known.place == problem.place)
             };
             unreadable.extend(unlisted.into_iter().filter(|problem| !is_told(problem)));
         }
@@ -355,7 +355,7 @@ impl HomeSync<'_, '_> {
             && self.options.events
             && let Some(log) = self.source.change_log()
         {
-            change_log::take(self.store, log, home, self.account)?;
+            change_log::take(self.store, log, home, self.outcome)?;
         }
         Ok(Some(Surveyed { home, plan, unreadable, has_orphans }))
     }
@@ -368,13 +368,17 @@ impl HomeSync<'_, '_> {
     }
 
     fn count(&mut self, n_seen: usize, taken: Taken) {
-        self.account.seen += n_seen;
-        self.account.imported += taken.imported;
-        self.account.unchanged += taken.unchanged;
+        self.outcome.seen += n_seen;
+        self.outcome.imported += taken.imported;
+        self.outcome.unchanged += taken.unchanged;
     }
 
     /// Looks at sessions until no other process comes in between. Gives what could not be read and belongs to no session.
-    fn look_at_sessions(&mut self, home: HomeNumber, plan: &mut Plan) -> Result<Vec<Quarantined>, SyncError> {
+    fn look_at_sessions(
+        &mut self,
+        home: HomeNumber,
+        plan: &mut HomePlan,
+    ) -> Result<Vec<Quarantined>, SyncError> {
         let mut unreadable = Vec::new();
         for _ in 0..MAX_ROUNDS {
             if plan.jobs.is_empty() {
@@ -403,7 +407,7 @@ impl HomeSync<'_, '_> {
     fn look_once(
         &mut self,
         home: HomeNumber,
-        plan: &Plan,
+        plan: &HomePlan,
     ) -> Result<(HashSet<usize>, Vec<Quarantined>), SyncError> {
         let jobs = &plan.jobs;
         let (sender, receiver) = mpsc::sync_channel(CHUNKS_AHEAD);
@@ -437,7 +441,7 @@ impl HomeSync<'_, '_> {
                 store: self.store,
                 home,
                 reason: self.reason,
-                account: self.account,
+                outcome: self.outcome,
                 uncounted: self.uncounted,
             };
             let written = committing.looks(jobs, &receiver, self.indexing);
@@ -451,7 +455,7 @@ impl HomeSync<'_, '_> {
         for error in looked.into_iter().filter_map(Result::err) {
             match error {
                 ReadError::Unreadable(quarantined) => unreadable.push(quarantined),
-                error => self.account.failed.push(error.to_string()),
+                error => self.outcome.failed.push(error.to_string()),
             }
         }
         Ok((overtaken, unreadable))
@@ -459,7 +463,7 @@ impl HomeSync<'_, '_> {
 
     /// Takes over parts that belong to no message any more. Gives what could not be read: as long as not everything can be listed, nobody
     /// knows what belongs to nothing.
-    fn take_orphans(&mut self, home: HomeNumber, plan: &Plan) -> Result<Vec<Quarantined>, SyncError> {
+    fn take_orphans(&mut self, home: HomeNumber, plan: &HomePlan) -> Result<Vec<Quarantined>, SyncError> {
         let mut orphans = self.source.orphans()?;
         let is_wanted = |stored: &annals_core::Stored| {
             !stored.key.session().is_some_and(|session| plan.forgotten.contains(session))

@@ -16,7 +16,8 @@ use std::time::UNIX_EPOCH;
 
 use annals::HomeUrl;
 use annals::home::{
-    Found, MessageRange, MessageRecord, Messages, Quarantined, Read, ReadError, Reason, SessionRecord, Want,
+    Found, MessageDetail, MessageRange, MessageRecord, Messages, Quarantined, Read, ReadError, SessionRecord,
+    UnreadableReason,
 };
 use annals::model::id::{MessageId, Millis, PartId, ProjectId, RecordId, SessionId};
 use annals::model::json::{Node, Text};
@@ -60,7 +61,9 @@ impl JsonlHome {
             let Some(id) = name.strip_suffix(".jsonl") else { continue };
             match SessionId::parse(id) {
                 Ok(id) => found.value.push(id),
-                Err(error) => found.quarantined.push(unreadable(&name, Reason::BadName(error), None)),
+                Err(error) => {
+                    found.quarantined.push(unreadable(&name, UnreadableReason::BadName(error), None));
+                }
             }
         }
         Ok(found)
@@ -90,7 +93,7 @@ impl Transcript {
             let place = format!("{id}.jsonl:{}", n + 1);
             match Document::parse(line.to_vec()) {
                 Ok(document) => parsed.push((n, place, document)),
-                Err(error) => quarantined.push(unreadable(&place, Reason::Json(error), Some(id))),
+                Err(error) => quarantined.push(unreadable(&place, UnreadableReason::Json(error), Some(id))),
             }
         }
         let results = parsed.iter().map(|(_, _, line)| line.root());
@@ -122,7 +125,7 @@ impl Transcript {
     }
 }
 
-fn unreadable(place: &str, reason: Reason, session: Option<&SessionId>) -> Quarantined {
+fn unreadable(place: &str, reason: UnreadableReason, session: Option<&SessionId>) -> Quarantined {
     Quarantined { place: place.to_owned(), reason, session: session.cloned() }
 }
 
@@ -150,14 +153,14 @@ impl<'l> Line<'l> {
     }
 
     /// The message made from the line; `None` if the line is not a message.
-    fn message(&self, results: &[Node<'_>]) -> Result<Option<MessageRecord>, Reason> {
+    fn message(&self, results: &[Node<'_>]) -> Result<Option<MessageRecord>, UnreadableReason> {
         let is_user = match self.text(&["type"]) {
             Some(kind) if kind == "user" => true,
             Some(kind) if kind == "assistant" => false,
             _ => return Ok(None),
         };
         let uuid = self.text(&["uuid"]).unwrap_or_else(|| "".into());
-        let id = MessageId::parse(&uuid.to_str()).map_err(Reason::BadName)?;
+        let id = MessageId::parse(&uuid.to_str()).map_err(UnreadableReason::BadName)?;
         let made = self.time().unwrap_or(0);
         let (named, session_id) = (Some((&id).into()), Some(self.session.into()));
         let time = Some(MessageTime { created: Some(made), completed: (!is_user).then_some(made) });
@@ -218,8 +221,8 @@ impl<'l> Line<'l> {
         message: &MessageId,
         n: usize,
         make: impl FnOnce(&PartId) -> Document,
-    ) -> Result<Stored, Reason> {
-        let id = PartId::parse(&format!("{message}-{n:03}")).map_err(Reason::BadName)?;
+    ) -> Result<Stored, UnreadableReason> {
+        let id = PartId::parse(&format!("{message}-{n:03}")).map_err(UnreadableReason::BadName)?;
         let document = make(&id);
         Ok(self.stored(Key::Part(self.session.clone(), message.clone(), id), document, n))
     }
@@ -247,14 +250,19 @@ impl Read for JsonlHome {
         Ok(self.read(id)?.map(|transcript| transcript.session))
     }
 
-    fn messages<'h>(&'h self, session: &'h SessionRecord, range: &MessageRange, want: Want) -> Messages<'h> {
+    fn messages<'h>(
+        &'h self,
+        session: &'h SessionRecord,
+        range: &MessageRange,
+        detail: MessageDetail,
+    ) -> Messages<'h> {
         let mut is_read = false;
         let all = Messages::in_batches(move || {
             if std::mem::replace(&mut is_read, true) {
                 return Ok(None);
             }
             let Some(mut transcript) = self.read(&session.id)? else { return Ok(None) };
-            if want == Want::PartCounts {
+            if detail == MessageDetail::PartCounts {
                 transcript.messages.iter_mut().for_each(|message| message.parts.clear());
             }
             Ok(Some(Found { value: transcript.messages, quarantined: transcript.quarantined }))

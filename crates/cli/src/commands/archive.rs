@@ -1,6 +1,6 @@
 //! `annals archive`
 
-use annals::ops::{self, Kind, SessionEdit};
+use annals::ops::{self, OperationKind, SessionEdit};
 use annals::sync::Stage;
 use annals::wire;
 
@@ -36,7 +36,7 @@ pub(crate) fn run(context: &Context, args: &ArchiveArgs) -> CommandResult {
     let archived = (!args.undo).then_some(context.clock.now);
     let report = context.operate(&homes, |workspace| {
         let mark = SessionEdit::Archived(archived);
-        Ok(ops::edit(workspace, context.request(Kind::Archive), &sessions, &mark)?)
+        Ok(ops::edit(workspace, context.request(OperationKind::Archive), &sessions, &mark)?)
     })?;
     if context.json {
         let rows: Vec<wire::ArchivedSession<'_>> = sessions

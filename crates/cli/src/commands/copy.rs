@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use annals::HomeUrl;
-use annals::copy::{Account, CopyError, CopyFailure, Options, copy};
+use annals::copy::{CopyError, CopyFailure, CopyOptions, CopyOutcome, copy};
 use annals::family::Family;
 use annals::home::{Read, Write};
 use annals::homes::UnionHome;
 use annals::homes::opencode::database::Generation;
 use annals::open::{OpenError, open_all, open_or_create, path_of};
-use annals::ops::{Kind, Report, Written};
+use annals::ops::{OperationKind, Report, Written};
 use annals::project::IdentityRule;
 use annals::query::SessionQuery;
 use annals::wire;
@@ -95,7 +95,7 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
     // The oldest first, so that rows lie in the order of time.
     sessions.reverse();
     let unreadable = if args.sessions.is_empty() { found.quarantined } else { Vec::new() };
-    let options = Options {
+    let options = CopyOptions {
         dry_run: args.dry_run,
         merge: args.merge,
         on_difference: args.difference.choice(),
@@ -112,7 +112,7 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
     } else {
         // It is made before it is written to, with the tables that suit what is copied.
         drop(open_or_create(&target, generation)?);
-        context.write_to(&context.target_of(&target)?, Kind::Copy, |to| {
+        context.write_to(&context.target_of(&target)?, OperationKind::Copy, |to| {
             let (account, failure) = parts_of(copy(&from, to, sessions, &options, &|| progress.advance()));
             let sessions = account.copied.iter().map(|session| session.id.clone()).collect();
             Written { sessions, files: account.files.clone(), value: (account, failure) }
@@ -192,14 +192,14 @@ fn same_place(a: &Path, b: &Path) -> bool {
 const NAMED: usize = 10;
 
 /// What was done, and why it ended early.
-fn parts_of(copied: Result<Account, CopyError>) -> (Account, Option<CopyFailure>) {
+fn parts_of(copied: Result<CopyOutcome, CopyError>) -> (CopyOutcome, Option<CopyFailure>) {
     match copied {
         Ok(account) => (account, None),
         Err(error) => (*error.account, Some(error.cause)),
     }
 }
 
-fn print(context: &Context, args: &CopyArgs, account: &Account, report: &Report) -> Result<(), CliError> {
+fn print(context: &Context, args: &CopyArgs, account: &CopyOutcome, report: &Report) -> Result<(), CliError> {
     if context.json {
         let mut output = context.plain_output();
         output.json(&wire::CopyReport::of(account, args.dry_run, report.operation, one_line))?;
@@ -235,7 +235,7 @@ fn print(context: &Context, args: &CopyArgs, account: &Account, report: &Report)
 }
 
 /// What else there is to know about a copy, a line each.
-fn remarks(account: &Account) -> Vec<String> {
+fn remarks(account: &CopyOutcome) -> Vec<String> {
     let mut lines = Vec::new();
     if !account.completed.is_empty() {
         let mut fields: Vec<&str> =

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use annals::history::{At, Changed, difference};
-use annals::home::{MessageRange, Read, ReadError, Want};
+use annals::home::{MessageDetail, MessageRange, Read, ReadError};
 use annals::model::call::CallView;
 use annals::model::id::{MessageId, Millis, SessionId};
 use annals::model::json::Text;
@@ -126,7 +126,7 @@ type Messages = HashMap<MessageId, (Millis, Document)>;
 fn messages(home: &dyn Read, session: &SessionId) -> Result<Messages, ReadError> {
     let mut messages = HashMap::new();
     if let Some(record) = home.session(session)? {
-        for message in home.messages(&record, &MessageRange::ALL, Want::PartCounts) {
+        for message in home.messages(&record, &MessageRange::ALL, MessageDetail::PartCounts) {
             let message = message?;
             if let Key::Message(_, id) = message.stored.key {
                 messages.insert(id, (message.made, message.stored.document));

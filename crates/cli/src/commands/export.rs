@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use annals::home::{MessageRange, MessageRecord, Quarantined, Read, SessionRecord, Want};
+use annals::home::{MessageDetail, MessageRange, MessageRecord, Quarantined, Read, SessionRecord};
 use annals::model::format::jsonl;
 use annals::model::format::opencode::ExportWriter;
 use annals::model::render::markdown::MarkdownWriter;
@@ -295,7 +295,7 @@ fn each_message(
     write: &mut dyn FnMut(&MessageRecord) -> std::io::Result<()>,
 ) -> Result<usize, CliError> {
     let mut n_parts = 0;
-    let mut messages = home.messages(session, &MessageRange::ALL, Want::Parts);
+    let mut messages = home.messages(session, &MessageRange::ALL, MessageDetail::Parts);
     for message in &mut messages {
         let mut message = message?;
         quarantined.append(&mut message.quarantined);

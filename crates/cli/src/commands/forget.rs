@@ -6,7 +6,7 @@ use std::path::Path;
 use annals::HomeUrl;
 use annals::history::LogQuery;
 use annals::model::id::SessionId;
-use annals::ops::{Kind, Request};
+use annals::ops::{OperationKind, OperationRequest};
 use annals::remove;
 use annals::store::Store;
 use annals::sync::Stage;
@@ -93,8 +93,10 @@ pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
     ids.extend(again);
     let forgotten = store.forget(&ids)?;
     // The command names what is to be forgotten, so its words are not kept.
-    let request =
-        Request { words: format!("forget {}", count(ids.len(), "session")), ..context.request(Kind::Forget) };
+    let request = OperationRequest {
+        words: format!("forget {}", count(ids.len(), "session")),
+        ..context.request(OperationKind::Forget)
+    };
     store.note_forget(&request)?;
     report(context, &*store, &ids, &wanted, &forgotten)
 }

@@ -7,7 +7,7 @@ use annals::import::{Existing, import, refile};
 use annals::model::Document;
 use annals::model::format::{ImportError, jsonl, opencode};
 use annals::model::id::ProjectId;
-use annals::ops::{Kind, Written};
+use annals::ops::{OperationKind, Written};
 use annals::wire;
 
 use crate::context::Context;
@@ -77,7 +77,7 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
     }
     // Only now that there is something to store may a home be made for it.
     let existing = if args.merge { Existing::Merge(args.difference.choice()) } else { Existing::Refuse };
-    let (account, report) = context.write_to(&target, Kind::Import, |home| {
+    let (account, report) = context.write_to(&target, OperationKind::Import, |home| {
         let account = import(home, imported, existing, context.clock.now);
         let sessions = account.as_ref().map(|account| account.sessions.clone()).unwrap_or_default();
         Written { value: account, sessions, files: Vec::new() }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use annals::HomeUrl;
 use annals::history::{LogQuery, Revision};
 use annals::model::id::{Millis, SessionId};
-use annals::ops::{OperationQuery, State};
+use annals::ops::{OperationQuery, OperationState};
 use annals::store::Store;
 use annals::sync::Stage;
 use annals::wire;
@@ -107,8 +107,8 @@ fn operations(context: &Context, store: &dyn Store, query: &OperationQuery) -> C
     for operation in &operations {
         let mark = match (operation.undone_by, operation.state) {
             (Some(by), _) => format!("undone by {by}"),
-            (None, State::Partial) => "cut short".to_owned(),
-            (None, State::Underway) => "running".to_owned(),
+            (None, OperationState::Partial) => "cut short".to_owned(),
+            (None, OperationState::Underway) => "running".to_owned(),
             _ => String::new(),
         };
         let words = one_line(&operation.words);

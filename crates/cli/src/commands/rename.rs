@@ -1,6 +1,6 @@
 //! `annals rename`
 
-use annals::ops::{self, Kind, SessionEdit};
+use annals::ops::{self, OperationKind, SessionEdit};
 use annals::sync::Stage;
 use annals::wire;
 
@@ -31,7 +31,7 @@ pub(crate) fn run(context: &Context, args: &RenameArgs) -> CommandResult {
     let report = context.operate(&homes, |workspace| {
         let title = SessionEdit::Title(args.title.clone());
         let sessions = std::slice::from_ref(&session);
-        Ok(ops::edit(workspace, context.request(Kind::Rename), sessions, &title)?)
+        Ok(ops::edit(workspace, context.request(OperationKind::Rename), sessions, &title)?)
     })?;
     if context.json {
         let mut output = context.plain_output();

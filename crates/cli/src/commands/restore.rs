@@ -1,7 +1,7 @@
 //! `annals restore`
 
 use annals::history::At;
-use annals::ops::{self, Kind};
+use annals::ops::{self, OperationKind};
 use annals::sync::Stage;
 use annals::wire;
 
@@ -54,7 +54,7 @@ pub(crate) fn run(context: &Context, args: &RestoreArgs) -> CommandResult {
     let when = describe(store, at, &context.clock)?;
     let restored = context.operate(&homes, |workspace| {
         context.expect_record("changed")?;
-        Ok(ops::restore(workspace, context.request(Kind::Restore), &known.record, &*then)?)
+        Ok(ops::restore(workspace, context.request(OperationKind::Restore), &known.record, &*then)?)
     })?;
     let report = &restored.report;
     if context.json {

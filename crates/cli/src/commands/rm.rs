@@ -1,7 +1,7 @@
 //! `annals rm`
 
 use annals::model::lens::Session;
-use annals::ops::{self, Kind, RemovalPlan};
+use annals::ops::{self, OperationKind, RemovalPlan};
 use annals::sync::Stage;
 use annals::wire;
 
@@ -56,7 +56,7 @@ pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
         }
         context.expect_record("deleted")?;
         let is_in_home = !plan.homes.is_empty();
-        let report = ops::remove(workspace, context.request(Kind::Remove), plan)?;
+        let report = ops::remove(workspace, context.request(OperationKind::Remove), plan)?;
         let row = row.done(&report);
         if !context.json {
             context.note(&format!("deleted {}", count(row.sessions.len(), "session")));

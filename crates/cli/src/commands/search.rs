@@ -3,7 +3,7 @@
 use annals::model::search::query::{Filter, FilterField, Query, parse};
 use annals::model::search::snippet::Snippet;
 use annals::query::SessionQuery;
-use annals::search::{Hit, Hits, Request, SearchError, Wanted};
+use annals::search::{Hit, Hits, SearchError, SearchRequest, Wanted};
 use annals::store::Store;
 use annals::sync::Stage;
 use annals::wire;
@@ -134,7 +134,7 @@ fn request(
     store: &dyn Store,
     query: Option<Query>,
     text: String,
-) -> Result<Request, CliError> {
+) -> Result<SearchRequest, CliError> {
     let time =
         |text: &Option<String>| text.as_deref().map(|text| parse_time(text, &context.clock)).transpose();
     let named = [
@@ -180,7 +180,7 @@ fn request(
         None => Wanted::Substring { text, ignore_case: args.ignore_case },
     };
     let sessions: SessionQuery = context.query(store, &narrowed)?;
-    Ok(Request {
+    Ok(SearchRequest {
         wanted,
         sessions,
         since,

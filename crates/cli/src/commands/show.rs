@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use annals::home::{MessageRange, MessageRecord, Read, SessionRecord, Want};
+use annals::home::{MessageDetail, MessageRange, MessageRecord, Read, SessionRecord};
 use annals::model::Key;
 use annals::model::format::opencode::ExportWriter;
 use annals::model::id::MessageId;
@@ -83,7 +83,7 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
     // One walk over the messages, whatever is made of each.
     let mut walk = |show: &mut dyn FnMut(&MessageRecord) -> std::io::Result<()>| {
         let range = page.as_ref().unwrap_or(&MessageRange::ALL);
-        let mut messages = home.messages(&session, range, Want::Parts);
+        let mut messages = home.messages(&session, range, MessageDetail::Parts);
         for message in &mut messages {
             let mut message = message?;
             let wanted = match (&args.message, &message.stored.key) {

@@ -1,6 +1,6 @@
 //! `annals sync`
 
-use annals::sync::{Account, Options, Stage};
+use annals::sync::{Stage, SyncOptions, SyncOutcome};
 use annals::wire;
 
 use crate::context::Context;
@@ -33,7 +33,7 @@ pub(crate) struct SyncArgs {
 pub(crate) fn run(context: &Context, args: &SyncArgs) -> CommandResult {
     let stage = if args.no_index { Stage::Parts } else { Stage::Text };
     let (store, account) =
-        context.sync_now(Options { full: args.full, events: args.events, ..Options::to(stage) })?;
+        context.sync_now(SyncOptions { full: args.full, events: args.events, ..SyncOptions::to(stage) })?;
     if context.json {
         let mut output = context.plain_output();
         let path = store.url().to_string();
@@ -53,7 +53,7 @@ pub(crate) fn run(context: &Context, args: &SyncArgs) -> CommandResult {
 }
 
 /// The account, a line for each thing that is worth one.
-fn lines(account: &Account) -> Vec<String> {
+fn lines(account: &SyncOutcome) -> Vec<String> {
     let mut lines = vec![
         format!(
             "{}: {} new, {} changed, {} gone",

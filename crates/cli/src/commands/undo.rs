@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use annals::history::{self, LogQuery, UndoError};
 use annals::home::Receipt;
 use annals::model::id::SessionId;
-use annals::ops::{self, Kind, Undone};
+use annals::ops::{self, OperationKind, Undone};
 use annals::store::Store;
 use annals::sync::Stage;
 use annals::wire;
@@ -62,7 +62,7 @@ pub(crate) fn run(context: &Context, args: &UndoArgs) -> CommandResult {
     }
     let only = Some(&only).filter(|only| !only.is_empty());
     let undone = context.operate(&homes, |workspace| {
-        Ok(ops::undo(workspace, context.request(Kind::Undo), args.operation, only)?)
+        Ok(ops::undo(workspace, context.request(OperationKind::Undo), args.operation, only)?)
     })?;
     if context.json {
         let mut output = context.plain_output();

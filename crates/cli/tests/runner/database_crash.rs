@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use annals::home::{MessageRange, Read, SessionRecord, Want};
+use annals::home::{MessageDetail, MessageRange, Read, SessionRecord};
 use annals::homes::opencode::arrange::is_same;
 use annals::model::Stored;
 use annals_testkit::opencode::{Lab, OpenCode};
@@ -83,7 +83,7 @@ fn look(database: &Path) -> Rows {
 /// The messages and parts of a session, in order.
 fn transcript(home: &dyn Read, session: &SessionRecord) -> Vec<Stored> {
     let mut documents = Vec::new();
-    let mut messages = home.messages(session, &MessageRange::ALL, Want::Parts);
+    let mut messages = home.messages(session, &MessageRange::ALL, MessageDetail::Parts);
     for message in &mut messages {
         let message = message.unwrap();
         documents.push(message.stored);

@@ -1,7 +1,7 @@
 //! Sessions of another agent in a store: ids that are not OpenCode's, and an order that ids do not tell.
 
 use annals::SqliteStore;
-use annals::sync::{self, Options, Stage};
+use annals::sync::{self, Stage, SyncOptions};
 use annals_testkit::jsonl_home::{EXAMPLE, JsonlHome};
 use insta::assert_snapshot;
 
@@ -15,7 +15,7 @@ fn followed() -> (tempfile::TempDir, std::path::PathBuf) {
     std::fs::write(home.join(EXAMPLE.0), EXAMPLE.1).unwrap();
     let path = directory.path().join("annals.db");
     let store = SqliteStore::open_or_create(&path).unwrap();
-    sync::sync(&store, &[&JsonlHome::open(&home)], Options::to(Stage::Text), &()).unwrap();
+    sync::sync(&store, &[&JsonlHome::open(&home)], SyncOptions::to(Stage::Text), &()).unwrap();
     (directory, path)
 }
 

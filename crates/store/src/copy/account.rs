@@ -40,7 +40,7 @@ pub struct CopiedSession {
 
 /// What a copy did.
 #[derive(Debug, Clone, Default)]
-pub struct Account {
+pub struct CopyOutcome {
     /// Sessions. One of which anything was copied counts as copied, one of which nothing could be as quarantined, one of
     /// which documents differ and nothing else was to be copied as differing.
     pub sessions: Tally,
@@ -81,7 +81,7 @@ pub struct Account {
 #[error("{cause}")]
 pub struct CopyError {
     /// What was done until then.
-    pub account: Box<Account>,
+    pub account: Box<CopyOutcome>,
     /// What happened.
     #[source]
     pub cause: CopyFailure,

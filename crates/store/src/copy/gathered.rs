@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use annals_core::{Document, Key, Provenance, Stored};
 
-use crate::home::{MessageRange, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::home::{MessageDetail, MessageRange, Quarantined, Read, ReadError, SessionRecord};
 
 /// A session with everything that belongs to it, as the source has it.
 pub(super) struct Gathered {
@@ -26,7 +26,7 @@ pub(super) fn gather(from: &dyn Read, record: &SessionRecord) -> Result<Gathered
         n_converted: 0,
         tool_outputs: Vec::new(),
     };
-    let mut messages = from.messages(record, &MessageRange::ALL, Want::Parts);
+    let mut messages = from.messages(record, &MessageRange::ALL, MessageDetail::Parts);
     for message in &mut messages {
         let message = message?;
         gathered.n_converted += usize::from(message.stored.provenance == Provenance::OpencodeSecondStore);

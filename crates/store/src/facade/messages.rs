@@ -7,7 +7,9 @@ use annals_core::id::MessageId;
 use annals_core::lens::{self, Part};
 
 use super::system_time;
-use crate::home::{self, MessageRange, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::home::{
+    self, MessageDetail, MessageRange, MessageRecord, Quarantined, Read, ReadError, SessionRecord,
+};
 
 /// The messages of a session, in order, read in batches.
 ///
@@ -21,7 +23,7 @@ pub struct Messages<'s> {
 
 impl<'s> Messages<'s> {
     pub(super) fn new(home: &'s dyn Read, session: &'s SessionRecord) -> Messages<'s> {
-        let messages = home.messages(session, &MessageRange::ALL, Want::Parts);
+        let messages = home.messages(session, &MessageRange::ALL, MessageDetail::Parts);
         Messages { messages: Some(messages), unreadable: Vec::new().into_iter() }
     }
 }

@@ -10,7 +10,7 @@ use annals_core::search::query::{self, FilterField, Query, QueryError};
 use super::scan::SessionScan;
 use super::{Session, Store, system_time};
 use crate::find::FindError;
-use crate::search::{self, Hit, Request, SearchError, Wanted};
+use crate::search::{self, Hit, SearchError, SearchRequest, Wanted};
 use crate::store;
 
 /// Number of hits fetched from the index at a time.
@@ -46,7 +46,7 @@ pub struct TextHits {
 
 #[derive(Debug)]
 enum Way {
-    Indexed { request: Box<Request>, page: VecDeque<Hit>, is_last: bool },
+    Indexed { request: Box<SearchRequest>, page: VecDeque<Hit>, is_last: bool },
     Scanned(Box<SessionScan>),
 }
 
@@ -61,9 +61,9 @@ impl TextHits {
                 if !annals.is_read_only() {
                     annals.update_index(&|_, _| ())?;
                 }
-                let request = Request { limit: PAGE, ..Request::new(Wanted::Words(query)) };
+                let request = SearchRequest { limit: PAGE, ..SearchRequest::new(Wanted::Words(query)) };
                 let found = first_page(annals, &request)?;
-                let request = Box::new(Request { offset: PAGE, ..request });
+                let request = Box::new(SearchRequest { offset: PAGE, ..request });
                 Way::Indexed { is_last: found.total <= PAGE, request, page: found.hits.into() }
             }
             None => Way::Scanned(Box::new(SessionScan::new(store.sessions(), query))),
@@ -73,7 +73,7 @@ impl TextHits {
 }
 
 /// The best hits. A damaged index is rebuilt: everything in it comes from the store.
-fn first_page(annals: &dyn store::Store, request: &Request) -> Result<search::Hits, SearchError> {
+fn first_page(annals: &dyn store::Store, request: &SearchRequest) -> Result<search::Hits, SearchError> {
     match annals.search(request) {
         Err(SearchError::Index { .. }) if !annals.is_read_only() => {
             annals.rebuild_index(&|_, _| ())?;

@@ -10,8 +10,8 @@ use crate::check::Problem;
 use crate::figures::Figures;
 use crate::history::History;
 use crate::home::{
-    Extent, Found, Inspect, MessageRange, Messages, Past, Read, ReadError, SessionFiles, SessionRecord,
-    Summaries, Want, read_figures,
+    Extent, Found, Inspect, MessageDetail, MessageRange, Messages, Past, Read, ReadError, SessionFiles,
+    SessionRecord, Summaries, read_figures,
 };
 use crate::home_url::HomeUrl;
 use crate::query::SessionQuery;
@@ -104,9 +104,14 @@ impl Read for UnionHome<'_> {
         Ok(merged)
     }
 
-    fn messages<'h>(&'h self, session: &'h SessionRecord, range: &MessageRange, want: Want) -> Messages<'h> {
+    fn messages<'h>(
+        &'h self,
+        session: &'h SessionRecord,
+        range: &MessageRange,
+        detail: MessageDetail,
+    ) -> Messages<'h> {
         match self.home_of(session) {
-            Some(home) => home.messages(session, range, want),
+            Some(home) => home.messages(session, range, detail),
             None => Messages::none(),
         }
     }
@@ -173,11 +178,15 @@ impl Summaries for UnionHome<'_> {
         sessions.iter().map(summary).collect()
     }
 
-    fn figures(&self, session: &SessionRecord, want: Want) -> Result<Found<Vec<Figures>>, ReadError> {
+    fn figures(
+        &self,
+        session: &SessionRecord,
+        detail: MessageDetail,
+    ) -> Result<Found<Vec<Figures>>, ReadError> {
         let Some(home) = self.home_of(session) else { return Ok(Found::default()) };
         match home.summaries() {
-            Some(summaries) => summaries.figures(session, want),
-            None => read_figures(home, session, want),
+            Some(summaries) => summaries.figures(session, detail),
+            None => read_figures(home, session, detail),
         }
     }
 }

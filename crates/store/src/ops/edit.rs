@@ -3,10 +3,10 @@
 use annals_core::Transaction;
 use annals_core::id::SessionId;
 
-use super::places::Places;
-use super::plan::{Intent, MAX_TRIES, Plan, SessionEdit, Sessions};
-use super::running::{Extent, Running};
-use super::{OperationError, Report, Request};
+use super::plan::{Intent, MAX_TRIES, OperationPlan, SessionEdit, Sessions};
+use super::running::{ChangedExtent, Running};
+use super::target_homes::TargetHomes;
+use super::{OperationError, OperationRequest, Report};
 use crate::home::{CommitError, SessionRecord, Write};
 use crate::workspace::Workspace;
 
@@ -14,33 +14,33 @@ use crate::workspace::Workspace;
 /// their version is read and edited instead: an edit of one field is right on top of any other.
 pub fn edit(
     workspace: &Workspace<'_>,
-    request: Request,
+    request: OperationRequest,
     sessions: &[SessionRecord],
     edit: &SessionEdit,
 ) -> Result<Report, OperationError> {
     let ids: Vec<SessionId> = sessions.iter().map(|session| session.id.clone()).collect();
-    let mut places = Places::of(workspace, sessions)?;
+    let mut targets = TargetHomes::of(workspace, sessions)?;
     let mut commits = 0;
     for id in &ids {
-        commits += places.holding(id)?.len();
+        commits += targets.holding(id)?.len();
     }
     let then = Intent::Edit { sessions: Sessions(ids.clone()), edit: edit.clone() };
-    let plan = Plan { commits: Some(commits), then: Some(then) };
+    let plan = OperationPlan { commits: Some(commits), then: Some(then) };
     let mut running = Running::begin(workspace, request, plan)?;
-    running.report().vanished = places.vanished.clone();
+    running.report().vanished = targets.vanished.clone();
     let words = running.words().to_owned();
-    for place in &mut places.homes {
-        running.note_commits(&mut *place.home, &place.url);
+    for target in &mut targets.homes {
+        running.note_commits(&mut *target.home, &target.url);
     }
     running.change_homes(|running| {
         for id in &ids {
-            for place in places.holding(id)? {
-                edit_in(running, place.home.as_write(), &place.url, id, &words, edit)?;
+            for target in targets.holding(id)? {
+                edit_in(running, target.home.as_write(), &target.url, id, &words, edit)?;
             }
         }
         Ok(())
     })?;
-    running.done(&ids, Extent::Document)
+    running.done(&ids, ChangedExtent::Document)
 }
 
 fn edit_in(

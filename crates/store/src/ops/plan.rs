@@ -11,7 +11,7 @@ pub(super) const MAX_TRIES: usize = 10;
 
 /// What an operation is going to do. The names are part of the stored bytes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Plan {
+pub struct OperationPlan {
     /// How many commits to homes it takes. One that was cut short after fewer is taken back. None if each commit is complete by itself.
     pub(crate) commits: Option<usize>,
     /// What is left to do in the store after that.

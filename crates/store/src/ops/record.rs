@@ -7,8 +7,8 @@ use std::io;
 use annals_core::id::SessionId;
 use annals_core::{ContentHash, Key, Transaction};
 
-use super::plan::Plan;
-use super::{Operation, OperationQuery, Request, State};
+use super::plan::OperationPlan;
+use super::{Operation, OperationQuery, OperationRequest, OperationState};
 use crate::home::pieces::Piece;
 use crate::home::{CommitError, ReadError, Receipt, Write};
 
@@ -27,14 +27,14 @@ pub trait OperationLog: Send + Sync {
     fn try_lock_operations(&self) -> io::Result<Option<OperationLock>>;
 
     /// Records an operation before it changes anything.
-    fn begin_operation(&self, request: &Request, plan: &Plan) -> Result<i64, CommitError>;
+    fn begin_operation(&self, request: &OperationRequest, plan: &OperationPlan) -> Result<i64, CommitError>;
 
     /// Notes what an operation is about to change in a home. The first note begins the operation.
     fn note_step(
         &self,
         operation: Option<i64>,
-        request: &Request,
-        plan: &Plan,
+        request: &OperationRequest,
+        plan: &OperationPlan,
         home: &str,
         pieces: &[Piece],
     ) -> Result<i64, CommitError>;
@@ -43,13 +43,13 @@ pub trait OperationLog: Send + Sync {
     fn end_operation(
         &self,
         operation: i64,
-        state: State,
+        state: OperationState,
         steps: Option<&[i64]>,
         sessions: &[SessionId],
     ) -> Result<(), CommitError>;
 
     /// Records that sessions were forgotten: when and by whom, not which.
-    fn note_forget(&self, request: &Request) -> Result<i64, CommitError>;
+    fn note_forget(&self, request: &OperationRequest) -> Result<i64, CommitError>;
 
     /// Commits a transaction to the store as part of an operation.
     fn commit_as(&self, transaction: Transaction, operation: i64) -> Result<Receipt, CommitError>;
@@ -61,7 +61,7 @@ pub trait OperationLog: Send + Sync {
     fn unfinished_operations(&self) -> Result<Vec<i64>, ReadError>;
 
     /// What an operation that was cut short was going to do.
-    fn plan(&self, operation: i64) -> Result<Plan, ReadError>;
+    fn plan(&self, operation: i64) -> Result<OperationPlan, ReadError>;
 
     /// The commits of an operation to homes, in the order in which they were made; with `all` also those that were only noted.
     fn steps(&self, operation: i64, all: bool) -> Result<Vec<Step>, ReadError>;

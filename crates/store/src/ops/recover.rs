@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use annals_core::id::SessionId;
 
 use super::record::{Before, NotedPiece, Step};
-use super::running::{Extent, look};
-use super::{Kind, Operation, OperationError, State};
+use super::running::{ChangedExtent, look};
+use super::{Operation, OperationError, OperationKind, OperationState};
 use crate::follow::CommitReason;
 use crate::home::pieces::{Exchange, FILES, files, hash_of};
 use crate::home_url::HomeUrl;
@@ -34,7 +34,7 @@ pub enum Recovered {
 
 /// How far a commit of an operation got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
+enum StepProgress {
     Made,
     NotMade,
     /// Neither what was before nor what was to be: somebody came in between, or the home cannot be read.
@@ -75,53 +75,54 @@ fn recover_one(
     for step in store.steps(operation.number, true)? {
         let pieces = store.noted_pieces(operation.number, step.number)?;
         let progress = match step.place != FILES && !workspace.may_take_back(&step.place)? {
-            true => Progress::Unclear,
+            true => StepProgress::Unclear,
             false => progress(&step, &pieces),
         };
         steps.push((step, pieces, progress));
     }
-    let has = |wanted: Progress| steps.iter().any(|(_, _, progress)| *progress == wanted);
-    let made: Vec<i64> = numbers(&steps, Progress::Made);
+    let has = |wanted: StepProgress| steps.iter().any(|(_, _, progress)| *progress == wanted);
+    let made: Vec<i64> = numbers(&steps, StepProgress::Made);
     // What was copied so far is whole sessions, and copying again goes on from there.
-    let is_additive = operation.kind == Kind::Copy.name() || operation.kind == Kind::Import.name();
+    let is_additive =
+        operation.kind == OperationKind::Copy.name() || operation.kind == OperationKind::Import.name();
     let plan = store.plan(operation.number)?;
     let is_all = plan.commits.is_none_or(|commits| made.len() >= commits);
-    let is_complete = (!has(Progress::NotMade) && is_all) || (is_additive && has(Progress::Made));
-    if !has(Progress::Unclear) && is_complete && (!steps.is_empty() || !operation.revisions.is_empty()) {
+    let is_complete = (!has(StepProgress::NotMade) && is_all) || (is_additive && has(StepProgress::Made));
+    if !has(StepProgress::Unclear) && is_complete && (!steps.is_empty() || !operation.revisions.is_empty()) {
         follow(workspace, store, &operation, &steps)?;
         if let Some(intent) = plan.then {
             intent.carry_out(store, &operation.words, &mut || Ok(operation.number))?;
         }
-        store.end_operation(operation.number, State::Done, Some(&made), &operation.sessions)?;
+        store.end_operation(operation.number, OperationState::Done, Some(&made), &operation.sessions)?;
         return Ok(Recovered::Completed(operation));
     }
-    if !has(Progress::Unclear) && put_back(&steps).is_ok() {
-        store.end_operation(operation.number, State::Dropped, Some(&[]), &[])?;
+    if !has(StepProgress::Unclear) && put_back(&steps).is_ok() {
+        store.end_operation(operation.number, OperationState::Dropped, Some(&[]), &[])?;
         return Ok(Recovered::TakenBack(operation));
     }
     follow(workspace, store, &operation, &steps)?;
-    store.end_operation(operation.number, State::Partial, Some(&made), &operation.sessions)?;
+    store.end_operation(operation.number, OperationState::Partial, Some(&made), &operation.sessions)?;
     let places = |is_done: bool| {
-        let fits = steps.iter().filter(|(_, _, progress)| (*progress == Progress::Made) == is_done);
+        let fits = steps.iter().filter(|(_, _, progress)| (*progress == StepProgress::Made) == is_done);
         fits.map(|(step, _, _)| step.place.clone()).collect()
     };
     Ok(Recovered::Left { done: places(true), missing: places(false), operation })
 }
 
-type FoundStep = (Step, Vec<NotedPiece>, Progress);
+type FoundStep = (Step, Vec<NotedPiece>, StepProgress);
 
-fn numbers(steps: &[FoundStep], wanted: Progress) -> Vec<i64> {
+fn numbers(steps: &[FoundStep], wanted: StepProgress) -> Vec<i64> {
     steps.iter().filter(|(_, _, progress)| *progress == wanted).map(|(step, _, _)| step.number).collect()
 }
 
 /// Compares what is in a home with what was before and what was to be.
-fn progress(step: &Step, pieces: &[NotedPiece]) -> Progress {
+fn progress(step: &Step, pieces: &[NotedPiece]) -> StepProgress {
     let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
     let stored = match &step.place[..] {
         FILES => files::stored(&places),
         place => {
-            let Ok(home) = open::open_undoable(place) else { return Progress::Unclear };
-            let Ok(stored) = home.stored(&places) else { return Progress::Unclear };
+            let Ok(home) = open::open_undoable(place) else { return StepProgress::Unclear };
+            let Ok(stored) = home.stored(&places) else { return StepProgress::Unclear };
             stored
         }
     };
@@ -130,15 +131,15 @@ fn progress(step: &Step, pieces: &[NotedPiece]) -> Progress {
         pieces.iter().zip(&hashes).all(|(piece, hash)| expected(piece) == *hash)
     };
     match (is_all(&|piece| piece.after_hash), is_all(&|piece| piece.before_hash)) {
-        (true, _) => Progress::Made,
-        (_, true) => Progress::NotMade,
-        _ => Progress::Unclear,
+        (true, _) => StepProgress::Made,
+        (_, true) => StepProgress::NotMade,
+        _ => StepProgress::Unclear,
     }
 }
 
 /// Puts back what was there before the commits that were made.
 fn put_back(steps: &[FoundStep]) -> Result<(), OperationError> {
-    for (step, pieces, _) in steps.iter().rev().filter(|(_, _, progress)| *progress == Progress::Made) {
+    for (step, pieces, _) in steps.iter().rev().filter(|(_, _, progress)| *progress == StepProgress::Made) {
         let pieces = pieces.iter().map(|piece| Exchange {
             place: piece.place.clone(),
             session: piece.session.clone(),
@@ -173,6 +174,6 @@ fn follow(
         sources.extend(open::open_source(&step.place).ok());
     }
     let is_own = seen.iter().all(|place| workspace.is_own(&HomeUrl::of_stored(place)));
-    look(store, &sources, is_own, &sessions, Extent::Everything, &reason)?;
+    look(store, &sources, is_own, &sessions, ChangedExtent::Everything, &reason)?;
     Ok(())
 }

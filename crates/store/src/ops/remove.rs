@@ -3,10 +3,10 @@
 use annals_core::Transaction;
 use annals_core::id::SessionId;
 
-use super::places::Places;
-use super::plan::{Intent, Plan, Sessions};
-use super::running::{Extent, Running};
-use super::{OperationError, Report, Request};
+use super::plan::{Intent, OperationPlan, Sessions};
+use super::running::{ChangedExtent, Running};
+use super::target_homes::TargetHomes;
+use super::{OperationError, OperationRequest, Report};
 use crate::home::{Read, SessionRecord, Write};
 use crate::remove::{self, Removal};
 use crate::workspace::Workspace;
@@ -25,7 +25,7 @@ pub struct RemovalPlan {
     pub store: Option<Removal>,
     /// Own homes that cannot be reached.
     pub vanished: Vec<String>,
-    places: Places,
+    targets: TargetHomes,
 }
 
 /// Finds out what deleting sessions would delete, with the sessions that they started, as `read` has them. Nothing is changed.
@@ -42,18 +42,18 @@ pub fn plan_removal(
             family.into_iter().filter(|record| !sessions_contain(&all, &record.id)).collect::<Vec<_>>(),
         );
     }
-    let places = Places::of(workspace, &all)?;
+    let targets = TargetHomes::of(workspace, &all)?;
     let mut homes = Vec::new();
     let mut missing = all.clone();
-    for place in &places.homes {
+    for target in &targets.homes {
         let mut removal = Removal { sessions: Vec::new(), keys: Vec::new() };
         for record in &all {
-            let Some(held) = place.home.session(&record.id)? else { continue };
-            removal.keys.extend(place.home.session_keys(&record.id)?);
+            let Some(held) = target.home.session(&record.id)? else { continue };
+            removal.keys.extend(target.home.session_keys(&record.id)?);
             removal.sessions.push(held);
             missing.retain(|other| other.id != record.id);
         }
-        homes.push((place.url.clone(), removal));
+        homes.push((target.url.clone(), removal));
     }
     // Of sessions that no home has, the store has the only copy: it goes only if it was named itself.
     missing.retain(|record| sessions_contain(sessions, &record.id));
@@ -73,7 +73,7 @@ pub fn plan_removal(
             Some(Removal { sessions: missing, keys }).filter(|removal| !removal.keys.is_empty())
         }
     };
-    Ok(RemovalPlan { sessions: all, homes, store, vanished: places.vanished.clone(), places })
+    Ok(RemovalPlan { sessions: all, homes, store, vanished: targets.vanished.clone(), targets })
 }
 
 fn sessions_contain(sessions: &[SessionRecord], id: &SessionId) -> bool {
@@ -83,7 +83,7 @@ fn sessions_contain(sessions: &[SessionRecord], id: &SessionId) -> bool {
 /// Deletes what a plan says. The store keeps what homes held, marked as gone.
 pub fn remove(
     workspace: &Workspace<'_>,
-    request: Request,
+    request: OperationRequest,
     plan: RemovalPlan,
 ) -> Result<Report, OperationError> {
     let ids =
@@ -91,21 +91,21 @@ pub fn remove(
     let then =
         plan.store.as_ref().map(|removal| Intent::Remove { sessions: Sessions(ids(&removal.sessions)) });
     let commits = plan.homes.iter().filter(|(_, removal)| !removal.keys.is_empty()).count();
-    let planned = Plan { commits: Some(commits), then };
+    let planned = OperationPlan { commits: Some(commits), then };
     let mut running = Running::begin(workspace, request, planned)?;
     running.report().vanished = plan.vanished;
     let words = running.words().to_owned();
-    let mut places = plan.places;
-    for place in &mut places.homes {
-        running.note_commits(&mut *place.home, &place.url);
+    let mut targets = plan.targets;
+    for target in &mut targets.homes {
+        running.note_commits(&mut *target.home, &target.url);
     }
     running.change_homes(|running| {
-        let homes = places.homes.iter().zip(&plan.homes);
-        homes.into_iter().try_for_each(|(place, (_, removal))| {
-            remove_from(running, place.home.as_write(), &place.url, removal, &words)
+        let homes = targets.homes.iter().zip(&plan.homes);
+        homes.into_iter().try_for_each(|(target, (_, removal))| {
+            remove_from(running, target.home.as_write(), &target.url, removal, &words)
         })
     })?;
-    let mut report = running.done(&ids(&plan.sessions), Extent::Everything)?;
+    let mut report = running.done(&ids(&plan.sessions), ChangedExtent::Everything)?;
     for session in &plan.sessions {
         let holders = workspace.store().holders(&session.id)?;
         report

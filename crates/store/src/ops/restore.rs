@@ -3,10 +3,10 @@
 use annals_core::id::SessionId;
 use annals_core::{Document, Key, Transaction};
 
-use super::places::{Place, Places};
-use super::plan::Plan;
-use super::running::{Extent, Running};
-use super::{OperationError, Report, Request};
+use super::plan::OperationPlan;
+use super::running::{ChangedExtent, Running};
+use super::target_homes::{TargetHome, TargetHomes};
+use super::{OperationError, OperationRequest, Report};
 use crate::difference;
 use crate::history;
 use crate::home::{Native, Read, SessionRecord, Write};
@@ -28,50 +28,51 @@ pub struct Restored {
 /// the own home that had it last.
 pub fn restore(
     workspace: &Workspace<'_>,
-    request: Request,
+    request: OperationRequest,
     session: &SessionRecord,
     then: &dyn Read,
 ) -> Result<Restored, OperationError> {
     let store = workspace.store();
     let transaction = history::restore(store, then, &session.id, request.words.clone())?;
-    let mut places = Places::of(workspace, std::slice::from_ref(session))?;
-    if places.homes.is_empty() {
-        places.homes.extend(last_home(workspace, session));
+    let mut targets = TargetHomes::of(workspace, std::slice::from_ref(session))?;
+    if targets.homes.is_empty() {
+        targets.homes.extend(last_home(workspace, session));
     }
     let mut planned = Vec::new();
-    for place in &places.homes {
-        planned.push(transaction_for(place.home.as_write(), then, &session.id, &request.words)?);
+    for target in &targets.homes {
+        planned.push(transaction_for(target.home.as_write(), then, &session.id, &request.words)?);
     }
     let commits = planned.iter().filter(|transaction| !transaction.is_empty()).count();
-    let mut running = Running::begin(workspace, request, Plan { commits: Some(commits), then: None })?;
-    running.report().vanished = places.vanished.clone();
-    for place in &mut places.homes {
-        running.note_commits(&mut *place.home, &place.url);
+    let mut running =
+        Running::begin(workspace, request, OperationPlan { commits: Some(commits), then: None })?;
+    running.report().vanished = targets.vanished.clone();
+    for target in &mut targets.homes {
+        running.note_commits(&mut *target.home, &target.url);
     }
     let (mut written, mut deleted) = (0, 0);
     running.change_homes(|running| {
-        for (place, transaction) in places.homes.iter().zip(planned) {
+        for (target, transaction) in targets.homes.iter().zip(planned) {
             if transaction.is_empty() {
                 continue;
             }
-            let receipt = running.commit(place.home.as_write(), &place.url, transaction)?;
+            let receipt = running.commit(target.home.as_write(), &target.url, transaction)?;
             (written, deleted) = (written.max(receipt.written), deleted.max(receipt.deleted));
             running.report().completed += receipt.completed.len();
         }
         Ok(())
     })?;
-    if places.homes.is_empty() && !transaction.is_empty() {
+    if targets.homes.is_empty() && !transaction.is_empty() {
         let receipt = running.commit_to_store(transaction)?;
         (written, deleted) = (receipt.written, receipt.deleted);
     }
-    let report = running.done(std::slice::from_ref(&session.id), Extent::Everything)?;
+    let report = running.done(std::slice::from_ref(&session.id), ChangedExtent::Everything)?;
     Ok(Restored { written, deleted, report })
 }
 
 /// The own home that had a session last, if it can be written to.
-fn last_home(workspace: &Workspace<'_>, session: &SessionRecord) -> Option<Place> {
+fn last_home(workspace: &Workspace<'_>, session: &SessionRecord) -> Option<TargetHome> {
     let url = session.origins.iter().find(|origin| workspace.is_own(origin))?;
-    Some(Place { url: url.to_string(), home: open::open_undoable(url).ok()? })
+    Some(TargetHome { url: url.to_string(), home: open::open_undoable(url).ok()? })
 }
 
 /// What makes a session in a home what it was in `then`, as far as the home has a place for it.

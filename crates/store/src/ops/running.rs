@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use annals_core::Transaction;
 use annals_core::id::SessionId;
 
-use super::plan::Plan;
+use super::plan::OperationPlan;
 use super::record::{Before, OperationLock};
-use super::{OperationError, Report, Request, State};
+use super::{OperationError, OperationRequest, OperationState, Report};
 use crate::follow::CommitReason;
 use crate::home::pieces::{Exchange, FILES, Noter, Piece, Undo, files, hash_of};
 use crate::home::{CommitError, Receipt, Write};
@@ -25,7 +25,7 @@ use crate::workspace::Workspace;
 #[derive(Debug)]
 pub struct Running<'w> {
     workspace: &'w Workspace<'w>,
-    request: Request,
+    request: OperationRequest,
     noting: Arc<Noting>,
     report: Report,
     _lock: OperationLock,
@@ -35,8 +35,8 @@ pub struct Running<'w> {
 #[derive(Debug)]
 struct Noting {
     store: Box<dyn Store>,
-    request: Request,
-    plan: Plan,
+    request: OperationRequest,
+    plan: OperationPlan,
     number: Mutex<Option<i64>>,
 }
 
@@ -67,7 +67,7 @@ impl Noting {
 
 /// How much of a session an operation changed, and so how much the store has to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub(crate) enum ChangedExtent {
     /// The session's own document.
     Document,
     /// Anything.
@@ -78,8 +78,8 @@ impl<'w> Running<'w> {
     /// Begins an operation, when no other runs.
     pub(super) fn begin(
         workspace: &'w Workspace<'w>,
-        request: Request,
-        plan: Plan,
+        request: OperationRequest,
+        plan: OperationPlan,
     ) -> Result<Running<'w>, OperationError> {
         let store = workspace.store();
         let lock = store
@@ -171,7 +171,7 @@ impl<'w> Running<'w> {
             }
         );
         if is_clear && self.take_back(operation).is_ok() {
-            let _ = self.noting.store.end_operation(operation, State::Dropped, Some(&[]), &[]);
+            let _ = self.noting.store.end_operation(operation, OperationState::Dropped, Some(&[]), &[]);
             return error;
         }
         OperationError::Half { error: Box::new(error), done: self.report.places.clone(), operation }
@@ -257,7 +257,11 @@ impl<'w> Running<'w> {
     }
 
     /// Has the store look at what was done, so that every command shows it from now on, and ends the operation.
-    pub(crate) fn done(mut self, sessions: &[SessionId], extent: Extent) -> Result<Report, OperationError> {
+    pub(crate) fn done(
+        mut self,
+        sessions: &[SessionId],
+        extent: ChangedExtent,
+    ) -> Result<Report, OperationError> {
         self.look_at(sessions, extent);
         if let Some(intent) = &self.noting.plan.then {
             let mut begin = || Ok(self.noting.begin()?);
@@ -276,7 +280,7 @@ impl<'w> Running<'w> {
     }
 
     /// Has the store look at what was done.
-    fn look_at(&mut self, sessions: &[SessionId], extent: Extent) {
+    fn look_at(&mut self, sessions: &[SessionId], extent: ChangedExtent) {
         let Some(operation) = self.noting.number() else { return };
         let reason = CommitReason { words: self.request.words.clone(), operation: Some(operation) };
         if let Err(error) = self.follow(sessions, extent, &reason) {
@@ -288,7 +292,7 @@ impl<'w> Running<'w> {
     fn end(mut self, sessions: &[SessionId]) -> Result<Report, OperationError> {
         let Some(operation) = self.noting.number() else { return Ok(self.report) };
         self.report.operation = Some(operation);
-        let ended = self.noting.store.end_operation(operation, State::Done, None, sessions);
+        let ended = self.noting.store.end_operation(operation, OperationState::Done, None, sessions);
         // It is done all the same, and the next command notes that.
         if let Err(error) = ended {
             self.report.not_followed = Some(error.to_string());
@@ -298,13 +302,13 @@ impl<'w> Running<'w> {
 
     /// Ends an operation on everything that some sessions hold.
     pub fn finish(self, sessions: &[SessionId]) -> Result<Report, OperationError> {
-        self.done(sessions, Extent::Everything)
+        self.done(sessions, ChangedExtent::Everything)
     }
 
     fn follow(
         &self,
         sessions: &[SessionId],
-        extent: Extent,
+        extent: ChangedExtent,
         reason: &CommitReason,
     ) -> Result<(), OperationError> {
         let store = self.workspace.store();
@@ -333,12 +337,12 @@ pub(crate) fn look(
     sources: &[Box<dyn Source>],
     is_own: bool,
     sessions: &HashSet<SessionId>,
-    extent: Extent,
+    extent: ChangedExtent,
     reason: &CommitReason,
 ) -> Result<(), OperationError> {
     let mut left: Vec<&dyn Source> = Vec::new();
     for source in sources {
-        if extent != Extent::Document || !sync::take_sessions(store, &**source, sessions, reason)? {
+        if extent != ChangedExtent::Document || !sync::take_sessions(store, &**source, sessions, reason)? {
             left.push(&**source);
         }
     }

@@ -5,10 +5,12 @@ use std::collections::{BTreeSet, HashSet};
 use annals_core::id::SessionId;
 
 use super::intent::changes_to_undo;
-use super::plan::{Intent, Plan, Sessions};
+use super::plan::{Intent, OperationPlan, Sessions};
 use super::record::{Before, NotedPiece};
-use super::running::{Extent, Running};
-use super::{Kind, Operation, OperationError, OperationQuery, Report, Request, State};
+use super::running::{ChangedExtent, Running};
+use super::{
+    Operation, OperationError, OperationKind, OperationQuery, OperationRequest, OperationState, Report,
+};
 use crate::home::pieces::{Exchange, FILES, Undo, files, hash_of};
 use crate::open;
 use crate::store::Store;
@@ -24,13 +26,13 @@ pub struct Undone {
 }
 
 /// One home, and what becomes of it. Files that were made beside homes have none.
-struct Target {
+struct UndoTarget {
     url: String,
     home: Option<Box<dyn Undo>>,
     pieces: Vec<Exchange>,
 }
 
-impl Target {
+impl UndoTarget {
     fn stored(&self) -> Result<Vec<Option<Vec<u8>>>, OperationError> {
         let places: Vec<&str> = self.pieces.iter().map(|piece| piece.place.as_str()).collect();
         Ok(match &self.home {
@@ -44,7 +46,7 @@ impl Target {
 /// these sessions. Refuses if something has changed since.
 pub fn undo(
     workspace: &Workspace<'_>,
-    mut request: Request,
+    mut request: OperationRequest,
     number: Option<i64>,
     only: Option<&HashSet<SessionId>>,
 ) -> Result<Undone, OperationError> {
@@ -54,7 +56,7 @@ pub fn undo(
     let only: Option<Vec<SessionId>> = only.map(|only| only.iter().cloned().collect());
     let mut targets = targets(workspace, &operation, only.as_deref())?;
     let then = Intent::Undo { operation: operation.number, only: only.clone().map(Sessions) };
-    let plan = Plan { commits: Some(targets.len()), then: Some(then) };
+    let plan = OperationPlan { commits: Some(targets.len()), then: Some(then) };
     let mut running = Running::begin(workspace, request, plan)?;
     verify(&operation, &targets)?;
     verify_store(store, &operation, only.as_deref())?;
@@ -70,7 +72,7 @@ pub fn undo(
         })
     })?;
     let sessions = only.unwrap_or_else(|| operation.sessions.clone());
-    let report = running.done(&sessions, Extent::Everything)?;
+    let report = running.done(&sessions, ChangedExtent::Everything)?;
     Ok(Undone { operation, report })
 }
 
@@ -110,9 +112,9 @@ fn find(store: &dyn Store, number: Option<i64>) -> Result<Operation, OperationEr
         None => {
             let is_candidate = |operation: &Operation| {
                 operation.undone_by.is_none()
-                    && operation.kind != Kind::Undo.name()
-                    && operation.kind != Kind::Forget.name()
-                    && matches!(operation.state, State::Done | State::Partial)
+                    && operation.kind != OperationKind::Undo.name()
+                    && operation.kind != OperationKind::Forget.name()
+                    && matches!(operation.state, OperationState::Done | OperationState::Partial)
             };
             let all = store.operations(&OperationQuery::default())?;
             all.into_iter().find(is_candidate).ok_or(OperationError::NothingToUndo)?
@@ -121,7 +123,7 @@ fn find(store: &dyn Store, number: Option<i64>) -> Result<Operation, OperationEr
     if let Some(by) = operation.undone_by {
         return Err(OperationError::UndoneBefore { operation: operation.number, by });
     }
-    if operation.kind == Kind::Forget.name() {
+    if operation.kind == OperationKind::Forget.name() {
         return Err(OperationError::Final { operation: operation.number, kind: operation.kind });
     }
     Ok(operation)
@@ -136,9 +138,9 @@ fn targets(
     workspace: &Workspace<'_>,
     operation: &Operation,
     only: Option<&[SessionId]>,
-) -> Result<Vec<Target>, OperationError> {
+) -> Result<Vec<UndoTarget>, OperationError> {
     let store = workspace.store();
-    let mut targets: Vec<Target> = Vec::new();
+    let mut targets: Vec<UndoTarget> = Vec::new();
     for step in store.steps(operation.number, false)?.into_iter().rev() {
         let mut pieces = store.noted_pieces(operation.number, step.number)?;
         pieces.retain(|piece| {
@@ -159,7 +161,7 @@ fn targets(
                     }
                     place => Some(open::open_undoable(place)?),
                 };
-                targets.push(Target { url: step.place.clone(), home, pieces: Vec::new() });
+                targets.push(UndoTarget { url: step.place.clone(), home, pieces: Vec::new() });
                 targets.len() - 1
             }
         };
@@ -187,7 +189,7 @@ fn exchange(operation: &Operation, piece: NotedPiece) -> Result<Exchange, Operat
 }
 
 /// Makes sure that everything is as the operation left it, before anything is changed.
-fn verify(operation: &Operation, targets: &[Target]) -> Result<(), OperationError> {
+fn verify(operation: &Operation, targets: &[UndoTarget]) -> Result<(), OperationError> {
     let mut altered: Option<(String, String, Option<SessionId>)> = None;
     let mut touched: BTreeSet<String> = BTreeSet::new();
     for target in targets {

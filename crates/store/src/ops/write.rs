@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use annals_core::id::SessionId;
 
-use super::plan::Plan;
+use super::plan::OperationPlan;
 use super::running::Running;
-use super::{OperationError, Report, Request};
+use super::{OperationError, OperationRequest, Report};
 use crate::home::Write;
 use crate::home_url::HomeUrl;
 use crate::open;
@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 
 /// Where sessions are brought.
 #[derive(Debug, Clone, Copy)]
-pub enum Target<'t> {
+pub enum WriteTarget<'t> {
     /// A home of OpenCode's, by its name.
     Home(&'t HomeUrl),
     /// The workspace's store.
@@ -36,13 +36,13 @@ pub struct Written<T> {
 /// part of the operation, also if it fails later.
 pub fn write<T>(
     workspace: &Workspace<'_>,
-    request: Request,
-    target: Target<'_>,
+    request: OperationRequest,
+    target: WriteTarget<'_>,
     work: impl FnOnce(&dyn Write) -> Written<T>,
 ) -> Result<(T, Report), OperationError> {
-    let mut running = Running::begin(workspace, request, Plan::default())?;
+    let mut running = Running::begin(workspace, request, OperationPlan::default())?;
     let written = match target {
-        Target::Home(url) => {
+        WriteTarget::Home(url) => {
             let mut home = open::open_undoable(url)?;
             let name = open::canonical(open::path_of(url)?).display().to_string();
             running.note_commits(&mut *home, &name);
@@ -52,7 +52,7 @@ pub fn write<T>(
             }
             written
         }
-        Target::Store => {
+        WriteTarget::Store => {
             let operation = running.begin_now()?;
             running.report().store_only = true;
             work(&*workspace.store().for_operation(operation))

@@ -7,7 +7,7 @@ use annals_core::id::{Millis, SessionId};
 use annals_core::{Document, Key, stream};
 
 use super::source::{ChangeLog, RecordedChange};
-use super::{Account, SyncError};
+use super::{SyncError, SyncOutcome};
 use crate::follow::{Follow, HomeNumber, LoggedUpTo, Origin, PastState};
 use crate::home::{CommitError, ReadError};
 
@@ -19,7 +19,7 @@ pub(super) fn take(
     store: &dyn Follow,
     log: &dyn ChangeLog,
     home: HomeNumber,
-    account: &mut Account,
+    outcome: &mut SyncOutcome,
 ) -> Result<(), SyncError> {
     let origins = store.origins(home)?;
     for (session, position) in log.positions()? {
@@ -27,7 +27,7 @@ pub(super) fn take(
         if origin.log_position.is_some_and(|reached| reached >= position) {
             continue;
         }
-        take_session(store, log, home, (&session, origin), account)?;
+        take_session(store, log, home, (&session, origin), outcome)?;
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ fn take_session(
     log: &dyn ChangeLog,
     home: HomeNumber,
     (session, origin): (&SessionId, &Origin),
-    account: &mut Account,
+    outcome: &mut SyncOutcome,
 ) -> Result<(), SyncError> {
     let words = format!("recorded by {}", log.writer());
     let mut replay = Replay { log, running: HashMap::new(), past: Vec::new() };
@@ -115,7 +115,7 @@ fn take_session(
             return ControlFlow::Continue(());
         }
         match store.commit_past(home, &words, std::mem::take(&mut replay.past)) {
-            Ok(n_states) => account.recorded += n_states,
+            Ok(n_states) => outcome.recorded += n_states,
             Err(error) => {
                 failed = Some(error);
                 return ControlFlow::Break(());
@@ -127,9 +127,9 @@ fn take_session(
         return Err(error.into());
     }
     let latest = replay.finish(store)?;
-    account.recorded += store.commit_past(home, &words, replay.past)?;
+    outcome.recorded += store.commit_past(home, &words, replay.past)?;
     let read_up_to = LoggedUpTo { position: read.last.or(origin.log_position), latest };
     store.commit_log_position(home, &words, session, read_up_to)?;
-    account.quarantined.extend(read.quarantined);
+    outcome.quarantined.extend(read.quarantined);
     Ok(())
 }

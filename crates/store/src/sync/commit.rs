@@ -8,7 +8,7 @@ use annals_core::id::SessionId;
 
 use super::look::Chunk;
 use super::survey::Job;
-use super::{Account, SyncError, Uncounted};
+use super::{SyncError, SyncOutcome, Uncounted};
 use crate::follow::{Applied, AppliedPiece, CommitReason, Follow, HomeNumber, Indexing, LookPiece};
 
 /// Upper bounds of what is committed together: bytes of documents, sessions, and time, since others want to write as well.
@@ -21,7 +21,7 @@ pub(super) struct Committing<'c> {
     pub(super) store: &'c dyn Follow,
     pub(super) home: HomeNumber,
     pub(super) reason: &'c CommitReason,
-    pub(super) account: &'c mut Account,
+    pub(super) outcome: &'c mut SyncOutcome,
     pub(super) uncounted: &'c mut Uncounted,
 }
 
@@ -47,10 +47,10 @@ impl<'c> Committing<'c> {
         while next.is_some() {
             // Looks that found nothing need no transaction.
             while let Some(chunk) = next.take_if(|chunk| is_nothing(chunk)) {
-                self.account.seen += chunk.n_seen;
-                self.account.unchanged += chunk.findings.n_unchanged;
-                self.account.looked += usize::from(chunk.end.is_some());
-                self.account.quarantined.extend(chunk.end.into_iter().flat_map(|end| end.end.quarantined));
+                self.outcome.seen += chunk.n_seen;
+                self.outcome.unchanged += chunk.findings.n_unchanged;
+                self.outcome.looked += usize::from(chunk.end.is_some());
+                self.outcome.quarantined.extend(chunk.end.into_iter().flat_map(|end| end.end.quarantined));
                 next = receiver.recv().ok();
             }
             if let Some(first) = next.take() {
@@ -113,17 +113,17 @@ impl<'c> Committing<'c> {
     }
 
     fn count(&mut self, job: &Job, handed: &Handed, piece: AppliedPiece) {
-        self.account.seen += handed.n_seen;
-        self.account.unchanged += handed.n_unchanged + piece.taken.unchanged;
-        self.account.imported += piece.taken.imported;
-        self.account.deleted += piece.deleted;
-        self.account.quarantined.extend(piece.quarantined);
+        self.outcome.seen += handed.n_seen;
+        self.outcome.unchanged += handed.n_unchanged + piece.taken.unchanged;
+        self.outcome.imported += piece.taken.imported;
+        self.outcome.deleted += piece.deleted;
+        self.outcome.quarantined.extend(piece.quarantined);
         add_uncounted(self.uncounted, piece.uncounted);
         let Some(is_changed) = handed.end else { return };
-        self.account.looked += 1;
+        self.outcome.looked += 1;
         match job.known {
-            None => self.account.new += 1,
-            Some(_) => self.account.changed += usize::from(is_changed),
+            None => self.outcome.new += 1,
+            Some(_) => self.outcome.changed += usize::from(is_changed),
         }
         if piece.leads {
             self.uncounted.get_mut(&self.home).map(|sessions| sessions.remove(&job.sighting.session));

@@ -72,7 +72,7 @@ pub(crate) struct Held {
 
 /// A document in all places.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct KnownDocument {
     pub(crate) sort: Sort,
     /// What homes have. A home that is not here does not have it and did not have it when the document was changed in the store.
     pub(crate) held: Vec<Held>,
@@ -103,7 +103,7 @@ impl Shown {
 }
 
 /// The state of a document that is shown. `is_deleted`: its session was deleted in the store, and that stands.
-pub(crate) fn shown(known: &Known, looks: &[Look], is_deleted: bool) -> Shown {
+pub(crate) fn shown(known: &KnownDocument, looks: &[Look], is_deleted: bool) -> Shown {
     if is_deleted {
         return Shown::Hidden;
     }
@@ -471,9 +471,10 @@ mod tests {
             ),
         ];
         for (what, looks, held, local, expected) in table {
-            let known = Known { sort: Sort::Content, held, local: local.map(|local| local.map(hash)) };
+            let known =
+                KnownDocument { sort: Sort::Content, held, local: local.map(|local| local.map(hash)) };
             assert_eq!(shown(&known, &looks, false), expected, "{what}");
-            let reversed = Known { held: known.held.iter().rev().copied().collect(), ..known };
+            let reversed = KnownDocument { held: known.held.iter().rev().copied().collect(), ..known };
             let looks: Vec<Look> = looks.into_iter().rev().collect();
             assert_eq!(shown(&reversed, &looks, false), expected, "{what}, in another order");
         }
@@ -483,9 +484,9 @@ mod tests {
     fn what_not_every_home_has_a_place_for_is_asked_of_those_that_have_it() {
         let looks = [look(DIRECTORY, 5, 1), look(DATABASE, 9, 2)];
         let held = vec![has(DIRECTORY, Some("a"), None)];
-        let known = Known { sort: Sort::Optional, held: held.clone(), local: None };
+        let known = KnownDocument { sort: Sort::Optional, held: held.clone(), local: None };
         assert_eq!(shown(&known, &looks, false), Shown::Home(DIRECTORY, Some(hash("a"))));
-        let known = Known { sort: Sort::Content, held, local: None };
+        let known = KnownDocument { sort: Sort::Content, held, local: None };
         assert_eq!(shown(&known, &looks, false), Shown::Home(DATABASE, None));
     }
 
@@ -493,7 +494,7 @@ mod tests {
     fn documents_are_hidden_as_long_as_the_deletion_of_their_session_stands() {
         let looks = [look(DATABASE, 9, 1)];
         let held = vec![has(DATABASE, Some("a"), None)];
-        let known = Known { sort: Sort::Content, held, local: None };
+        let known = KnownDocument { sort: Sort::Content, held, local: None };
         assert_eq!(shown(&known, &looks, true), Shown::Hidden);
         assert_eq!(shown(&known, &looks, false), Shown::Home(DATABASE, Some(hash("a"))));
     }

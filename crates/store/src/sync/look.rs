@@ -14,7 +14,7 @@ use super::source::{Seen, Source, look};
 use super::survey::Job;
 use crate::figures::Figures;
 use crate::follow::{Compare, Comparison, Cursor, Depth, Findings, Follow, Look, LookEnd, Numbers, Origin};
-use crate::home::{Quarantined, ReadError, SessionRecord, Want};
+use crate::home::{MessageDetail, Quarantined, ReadError, SessionRecord};
 use crate::summarize;
 use crate::summary::{SessionState, SessionSummary};
 
@@ -87,9 +87,9 @@ struct Counted {
 
 /// Counts what is in a session.
 fn count(source: &dyn Source, record: &SessionRecord, depth: Depth) -> Result<Counted, ReadError> {
-    let want = if depth == Depth::Messages { Want::PartCounts } else { Want::ToolCalls };
+    let detail = if depth == Depth::Messages { MessageDetail::PartCounts } else { MessageDetail::ToolCalls };
     let mut of_messages = Vec::new();
-    let (summary, quarantined) = summarize::read(source, record, want, &mut |figures| {
+    let (summary, quarantined) = summarize::read(source, record, detail, &mut |figures| {
         if depth == Depth::Calls {
             of_messages.push(figures);
         }

@@ -5,7 +5,9 @@ use std::ops::ControlFlow;
 use annals_core::id::{MessageId, Millis, PartId, ProjectId, SessionId};
 use annals_core::{Document, Key, Stored};
 
-use crate::home::{Found, MessageRange, MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::home::{
+    Found, MessageDetail, MessageRange, MessageRecord, Quarantined, Read, ReadError, SessionRecord,
+};
 
 /// A home that sync can follow.
 pub trait Source: Read {
@@ -193,7 +195,7 @@ pub(super) fn look(
     {
         return result;
     }
-    let mut messages = source.messages(session, &MessageRange::ALL, Want::Parts);
+    let mut messages = source.messages(session, &MessageRange::ALL, MessageDetail::Parts);
     for record in &mut messages {
         if let Some(seen) = Seen::of(record?)
             && visit(seen).is_break()

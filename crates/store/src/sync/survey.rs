@@ -7,9 +7,9 @@ use annals_core::id::{Millis, SessionId};
 
 use super::compare::{Asked, Reading, SLACK, reading, takes_orphans};
 use super::source::{Sighting, Source};
-use super::{Account, Options, SyncError};
+use super::{SyncError, SyncOptions, SyncOutcome};
 use crate::follow::{Depth, Follow, ForgottenSessions, KnownHome, Origin};
-use crate::home::{Quarantined, Reason};
+use crate::home::{Quarantined, UnreadableReason};
 
 /// A session to be looked at.
 pub(super) struct Job {
@@ -19,7 +19,7 @@ pub(super) struct Job {
 }
 
 /// What is to be done in a home.
-pub(super) struct Plan {
+pub(super) struct HomePlan {
     pub(super) known: Option<KnownHome>,
     pub(super) asked: Asked,
     pub(super) jobs: Vec<Job>,
@@ -48,10 +48,10 @@ pub(super) enum Scope<'s> {
 pub(super) fn plan(
     store: &dyn Follow,
     source: &dyn Source,
-    options: Options,
+    options: SyncOptions,
     scope: Scope<'_>,
-    account: &mut Account,
-) -> Result<Option<Plan>, SyncError> {
+    outcome: &mut SyncOutcome,
+) -> Result<Option<HomePlan>, SyncError> {
     let began = store.now();
     let asked = Asked { depth: options.stage.depth(), full: options.full, began };
     let known = store.known_home(&source.url())?;
@@ -63,14 +63,15 @@ pub(super) fn plan(
     if let (Some(evidence), Some(home), Scope::All) = (&evidence, &known, scope)
         && is_untouched(evidence, home, &origins, options, asked)
     {
-        account.sessions += origins.values().filter(|origin| !origin.is_gone).count();
+        outcome.sessions += origins.values().filter(|origin| !origin.is_gone).count();
         return Ok(None);
     }
     let survey = source.survey()?;
-    account.sessions += survey.sessions.len();
+    outcome.sessions += survey.sessions.len();
     let forgotten = store.forgotten()?;
     // Where something could not be listed, what is missing may be in there.
-    let is_listed = survey.quarantined.iter().all(|problem| matches!(problem.reason, Reason::BadName(_)));
+    let is_listed =
+        survey.quarantined.iter().all(|problem| matches!(problem.reason, UnreadableReason::BadName(_)));
     let present: HashSet<SessionId> =
         survey.sessions.iter().map(|sighting| sighting.session.clone()).collect();
     let is_gone = |id: &SessionId, origin: &Origin| !origin.is_gone && is_listed && !present.contains(id);
@@ -79,10 +80,10 @@ pub(super) fn plan(
         .filter(|(id, origin)| scope.contains(id) && is_gone(id, origin))
         .map(|(id, origin)| (id.clone(), origin.clone()))
         .collect();
-    let jobs = jobs(survey.sessions, &origins, asked, scope, &forgotten, account);
+    let jobs = jobs(survey.sessions, &origins, asked, scope, &forgotten, outcome);
     let projects = ContentHash::of(&survey.projects);
     let stamp = [&projects.as_bytes()[..16], evidence.as_deref().unwrap_or_default()].concat();
-    let plan = Plan {
+    let plan = HomePlan {
         is_first: known.as_ref().is_none_or(|home| !home.is_complete),
         has_new_projects: known
             .as_ref()
@@ -98,8 +99,8 @@ pub(super) fn plan(
     Ok((!plan.is_empty(options)).then_some(plan))
 }
 
-impl Plan {
-    fn is_empty(&self, options: Options) -> bool {
+impl HomePlan {
+    fn is_empty(&self, options: SyncOptions) -> bool {
         let is_same_home = self.known.as_ref().is_some_and(|home| home.stamp == self.stamp);
         let lacks_orphans = takes_orphans(self.asked, self.is_first);
         self.jobs.is_empty()
@@ -127,7 +128,7 @@ fn jobs(
     asked: Asked,
     scope: Scope<'_>,
     forgotten: &ForgottenSessions,
-    account: &mut Account,
+    outcome: &mut SyncOutcome,
 ) -> Vec<Job> {
     let mut jobs = Vec::new();
     for sighting in sightings {
@@ -135,7 +136,7 @@ fn jobs(
             continue;
         }
         if forgotten.contains(&sighting.session) {
-            account.forgotten += 1;
+            outcome.forgotten += 1;
             continue;
         }
         let known = origins.get(&sighting.session).cloned();
@@ -160,7 +161,7 @@ fn is_untouched(
     evidence: &[u8],
     home: &KnownHome,
     origins: &HashMap<SessionId, Origin>,
-    options: Options,
+    options: SyncOptions,
     asked: Asked,
 ) -> bool {
     !options.full

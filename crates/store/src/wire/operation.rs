@@ -4,7 +4,7 @@ use annals_core::Key;
 use annals_core::id::{Millis, SessionId};
 use serde::Serialize;
 
-use crate::ops::{self, RemovalPlan, Report, State};
+use crate::ops::{self, OperationState, RemovalPlan, Report};
 
 /// An operation as the store recorded it.
 #[derive(Debug, Clone, Serialize)]
@@ -47,10 +47,10 @@ impl<'a> From<&'a ops::Operation> for Operation<'a> {
             kind: &operation.kind,
             words: &operation.words,
             state: match operation.state {
-                State::Underway => "underway",
-                State::Done => "done",
-                State::Dropped => "dropped",
-                State::Partial => "partial",
+                OperationState::Underway => "underway",
+                OperationState::Done => "done",
+                OperationState::Dropped => "dropped",
+                OperationState::Partial => "partial",
             },
             user: operation.user.as_deref(),
             host: operation.host.as_deref(),

@@ -47,7 +47,7 @@ pub struct SyncReport<'a> {
 impl<'a> SyncReport<'a> {
     /// The report of a sync of the store at this path. `line` makes a text safe to show.
     pub fn of(
-        account: &'a sync::Account,
+        account: &'a sync::SyncOutcome,
         store: String,
         index: Option<IndexUpdate>,
         line: impl Fn(&str) -> String,

@@ -85,7 +85,7 @@ pub struct CopiedSession<'a> {
 impl<'a> CopyReport<'a> {
     /// The report of a copy as this operation. `line` makes a text safe to show.
     pub fn of(
-        account: &'a copy::Account,
+        account: &'a copy::CopyOutcome,
         is_dry_run: bool,
         operation: Option<i64>,
         line: impl Fn(&str) -> String,
@@ -153,7 +153,7 @@ pub struct ImportReport<'a> {
 
 impl<'a> ImportReport<'a> {
     /// The report of an import as an operation.
-    pub fn of(account: &'a import::Account, report: &Report) -> ImportReport<'a> {
+    pub fn of(account: &'a import::ImportOutcome, report: &Report) -> ImportReport<'a> {
         ImportReport {
             seen: account.seen,
             imported: account.imported,

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use annals::check::Problem;
 use annals::history::{At, History};
-use annals::home::{Inspect, MessageRange, Read, Want, Write};
+use annals::home::{Inspect, MessageDetail, MessageRange, Read, Write};
 use annals::model::id::{MessageId, PartId, ProjectId, SessionId};
 use annals::model::{Document, Key, Transaction};
 use annals::query::SessionQuery;
@@ -331,7 +331,7 @@ fn texts_as_far_as_possible(home: &dyn Read) -> Texts {
     let Ok(found) = home.sessions(&SessionQuery::default()) else { return texts };
     for record in found.value {
         add(record.stored.key.clone(), &record.stored.document);
-        for message in home.messages(&record, &MessageRange::ALL, Want::Parts).flatten() {
+        for message in home.messages(&record, &MessageRange::ALL, MessageDetail::Parts).flatten() {
             for stored in std::iter::once(&message.stored).chain(&message.parts) {
                 add(stored.key.clone(), &stored.document);
             }

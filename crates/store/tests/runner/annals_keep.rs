@@ -17,7 +17,7 @@ use annals::model::lens::Session;
 use annals::model::search::query::parse;
 use annals::model::{Document, Key, Transaction};
 use annals::query::SessionQuery;
-use annals::search::{Request, Wanted};
+use annals::search::{SearchRequest, Wanted};
 use annals::store::OpenStoreError;
 use annals::stores::sqlite::{SqliteStore, restore_backup};
 use annals::upkeep::{BackupError, ForgetError, PrunedSession};
@@ -561,7 +561,7 @@ fn all_bytes(directory: &Path) -> Vec<u8> {
 
 /// How many documents the text index knows with a word.
 fn n_hits(store: &SqliteStore, word: &str) -> usize {
-    let request = Request {
+    let request = SearchRequest {
         wanted: Wanted::Words(parse(word).unwrap()),
         sessions: SessionQuery::default(),
         since: None,

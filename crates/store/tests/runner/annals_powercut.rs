@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use annals::home::{Inspect, Write};
 use annals::model::id::{MessageId, PartId, SessionId};
 use annals::model::search::query::parse;
-use annals::search::{Request, SearchError, Wanted};
+use annals::search::{SearchError, SearchRequest, Wanted};
 use annals::stores::sqlite::SqliteStore;
 
 use super::crash::{state, transaction};
@@ -163,7 +163,7 @@ fn examine(directory: &Path, acknowledged: Option<(usize, i64)>, told: &str) -> 
     let problems = store.check(NOW, &|| {}).unwrap();
     assert!(problems.is_empty(), "{told}: {problems:#?}");
     // The documents themselves tell what an index has to find.
-    let search = |wanted: Wanted| store.search(&Request { limit: 1000, ..Request::new(wanted) });
+    let search = |wanted: Wanted| store.search(&SearchRequest { limit: 1000, ..SearchRequest::new(wanted) });
     let total = search(Wanted::Substring { text: "zebra".to_owned(), ignore_case: false }).unwrap().total;
     assert_eq!(total, if seen == 0 { 0 } else { seen + 1 }, "{told}");
     let words = || search(Wanted::Words(parse("zebra").unwrap()));

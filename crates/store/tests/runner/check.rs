@@ -154,7 +154,7 @@ fn an_answer_that_ended_with_tool_calls_is_not_the_end_of_a_turn() {
     };
     let dir = tempfile::tempdir().unwrap();
     let store = annals::SqliteStore::open_or_create(&dir.path().join("annals.db")).unwrap();
-    let options = annals::sync::Options::to(annals::sync::Stage::Parts);
+    let options = annals::sync::SyncOptions::to(annals::sync::Stage::Parts);
     annals::sync::sync(&store, &[&home], options, &()).unwrap();
     let expected = [
         (killed.as_str(), SessionState::Open),

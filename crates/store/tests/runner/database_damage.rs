@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use annals::check::{Problem, ProblemKind};
-use annals::copy::{Account, OnDifference, Options, Tally, copy};
-use annals::home::{Inspect, MessageRange, Read, ReadError, Want, Write};
+use annals::copy::{CopyOptions, CopyOutcome, OnDifference, Tally, copy};
+use annals::home::{Inspect, MessageDetail, MessageRange, Read, ReadError, Write};
 use annals::homes::opencode::complete;
 use annals::homes::opencode::database::{Generation, OpenDbError, OpencodeDatabase};
 use annals::model::id::{MessageId, PartId};
@@ -75,7 +75,7 @@ fn see_home(home: &OpencodeDatabase, seen: &mut Seen) {
     let started = Instant::now();
     for record in found.value {
         assert!(started.elapsed() < PATIENCE, "not done after {:?}", started.elapsed());
-        let mut messages = home.messages(&record, &MessageRange::ALL, Want::Parts);
+        let mut messages = home.messages(&record, &MessageRange::ALL, MessageDetail::Parts);
         for message in &mut messages {
             let message = match message {
                 Ok(message) => message,
@@ -310,13 +310,13 @@ fn a_damaged_index_hides_nothing() {
     for record in home.sessions(&SessionQuery::default()).unwrap().value {
         let found = session(&home, record.id.as_str());
         assert_eq!(found.stored.document, record.stored.document, "found by its id as well");
-        let counts = |want: Want| {
-            let mut messages = home.messages(&record, &MessageRange::ALL, want);
+        let counts = |detail: MessageDetail| {
+            let mut messages = home.messages(&record, &MessageRange::ALL, detail);
             let counts: Vec<usize> = messages.by_ref().map(|message| message.unwrap().n_parts).collect();
             assert!(messages.into_quarantined().is_empty());
             counts
         };
-        assert_eq!(counts(Want::PartCounts), counts(Want::Parts));
+        assert_eq!(counts(MessageDetail::PartCounts), counts(MessageDetail::Parts));
     }
     assert!(check(&patient.path()).iter().any(|problem| problem.kind == ProblemKind::Damaged));
 }
@@ -432,10 +432,10 @@ fn a_log_cut_short_is_read_as_far_as_it_goes() {
 }
 
 /// Copies all sessions, and checks that what it says of that adds up. Gives what could not even be listed as well.
-fn copy_all(from: &Path, to: &Path) -> (Account, usize) {
+fn copy_all(from: &Path, to: &Path) -> (CopyOutcome, usize) {
     let (from, to) = (open_db(from), OpencodeDatabase::open_or_create(to, Generation::Portable).unwrap());
     let found = from.sessions(&SessionQuery::default()).unwrap();
-    let options = Options {
+    let options = CopyOptions {
         dry_run: false,
         merge: false,
         on_difference: OnDifference::Report,

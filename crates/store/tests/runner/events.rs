@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use annals::home::{Quarantined, Read, Reason};
+use annals::home::{Quarantined, Read, UnreadableReason};
 use annals::homes::opencode::arrange;
 use annals::homes::opencode::database::{Generation, OpencodeDatabase};
 use annals::model::id::SessionId;
@@ -701,7 +701,7 @@ fn a_damaged_log_is_read_up_to_the_damage() {
             let (recorded, read) = log(&home, &session_id(session));
             n_read += recorded.len();
             for problem in &read.quarantined {
-                assert!(matches!(problem.reason, Reason::Damaged(_)), "{problem}");
+                assert!(matches!(problem.reason, UnreadableReason::Damaged(_)), "{problem}");
                 assert_eq!((&*problem.place, &problem.session), ("event", &Some(session_id(session))));
                 n_damaged += 1;
             }

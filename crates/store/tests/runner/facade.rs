@@ -13,7 +13,7 @@ use annals::homes::opencode::directory::OpencodeDirectory;
 use annals::model::json::Node;
 use annals::model::{Document, Key};
 use annals::query::Archived;
-use annals::sync::{self, Options, Stage};
+use annals::sync::{self, Stage, SyncOptions};
 use annals::{Session, SqliteStore, Store};
 use annals_testkit::Fixture;
 
@@ -296,7 +296,7 @@ fn a_home_is_searched_as_its_store_would_be() {
     let opencode = OpencodeDirectory::open(fixture.home()).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let annals = SqliteStore::open_or_create(&dir.path().join("annals.db")).unwrap();
-    sync::sync(&annals, &[&opencode], Options::to(Stage::Text), &()).unwrap();
+    sync::sync(&annals, &[&opencode], SyncOptions::to(Stage::Text), &()).unwrap();
     let (indexed, read) = (Store::from(annals), Store::from(opencode));
     for query in [
         "shop",

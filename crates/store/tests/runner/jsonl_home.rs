@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use annals::SqliteStore;
 use annals::history::{At, History, LogQuery};
-use annals::home::{Read, Reason, Write};
+use annals::home::{Read, UnreadableReason, Write};
 use annals::model::id::RecordId;
 use annals::model::search::query;
 use annals::model::{Key, Provenance, Transaction};
-use annals::search::{Request, Wanted};
-use annals::sync::{self, Account, Options, Stage};
+use annals::search::{SearchRequest, Wanted};
+use annals::sync::{self, Stage, SyncOptions, SyncOutcome};
 use annals_testkit::conformance::{Kept, read_half};
 use annals_testkit::jsonl_home::{EXAMPLE, JsonlHome};
 
@@ -34,8 +34,8 @@ fn example() -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-fn follow(store: &SqliteStore, path: &Path) -> Account {
-    let account = sync::sync(store, &[&JsonlHome::open(path)], Options::to(Stage::Text), &()).unwrap();
+fn follow(store: &SqliteStore, path: &Path) -> SyncOutcome {
+    let account = sync::sync(store, &[&JsonlHome::open(path)], SyncOptions::to(Stage::Text), &()).unwrap();
     assert_eq!(account.failed, Vec::<String>::new());
     account
 }
@@ -50,7 +50,7 @@ fn texts(home: &dyn Read) -> Vec<String> {
 }
 
 fn found(store: &SqliteStore, words: &str) -> Vec<String> {
-    let hits = store.search(&Request::new(Wanted::Words(query::parse(words).unwrap()))).unwrap().hits;
+    let hits = store.search(&SearchRequest::new(Wanted::Words(query::parse(words).unwrap()))).unwrap().hits;
     hits.into_iter().map(|hit| hit.session.to_string()).collect()
 }
 
@@ -135,7 +135,7 @@ fn a_line_that_cannot_be_read_is_told_with_its_place_and_hides_nothing() {
     let (read, quarantined) = messages(&home, &session(&home, id()));
     assert_eq!((read.len(), quarantined.len()), (4, 1));
     assert_eq!(quarantined[0].place, format!("{}:7", EXAMPLE.0));
-    assert!(matches!(quarantined[0].reason, Reason::Json(_)));
+    assert!(matches!(quarantined[0].reason, UnreadableReason::Json(_)));
     let mut places: Vec<String> =
         follow(&store, directory.path()).quarantined.into_iter().map(|problem| problem.place).collect();
     places.sort();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use annals::home::{MessageRange, MessageRecord, Quarantined, Read, SessionRecord, Want};
+use annals::home::{MessageDetail, MessageRange, MessageRecord, Quarantined, Read, SessionRecord};
 use annals::homes::opencode::database::{Generation, OpencodeDatabase};
 use annals::homes::opencode::directory::OpencodeDirectory;
 use annals::model::format::opencode::ExportWriter;
@@ -94,7 +94,7 @@ pub(crate) fn session_id(id: &str) -> SessionId {
 
 /// All messages of a session with their parts, and all that was unreadable.
 pub(crate) fn messages(home: &dyn Read, session: &SessionRecord) -> (Vec<MessageRecord>, Vec<Quarantined>) {
-    let mut read = home.messages(session, &MessageRange::ALL, Want::Parts);
+    let mut read = home.messages(session, &MessageRange::ALL, MessageDetail::Parts);
     let mut messages: Vec<MessageRecord> = read.by_ref().map(Result::unwrap).collect();
     let mut quarantined = read.into_quarantined();
     for message in &mut messages {

@@ -11,17 +11,17 @@ use annals::ids;
 use annals::model::Transaction;
 use annals::model::search::query::{Filter, FilterField, parse};
 use annals::query::SessionQuery;
-use annals::search::{Hits, Request, SearchError, Wanted};
+use annals::search::{Hits, SearchError, SearchRequest, Wanted};
 use annals::stores::sqlite::SqliteStore;
-use annals::sync::{Options, Stage};
+use annals::sync::{Stage, SyncOptions};
 use annals_testkit::Fixture;
 
 use super::annals_store::empty_store;
 use super::kit::{Sample, open};
 use super::sync::{ALL, run};
 
-fn request(wanted: Wanted) -> Request {
-    Request {
+fn request(wanted: Wanted) -> SearchRequest {
+    SearchRequest {
         wanted,
         sessions: SessionQuery::default(),
         since: None,
@@ -121,7 +121,7 @@ fn a_search_leaves_the_index_as_it_is() {
 fn a_damaged_index_is_an_error_at_worst() {
     let fixture = Fixture::unpack("opencode-1.0.185");
     let (_directory, store) = empty_store();
-    run(&store, &open(fixture.home()), Options { stage: Stage::Text, ..ALL });
+    run(&store, &open(fixture.home()), SyncOptions { stage: Stage::Text, ..ALL });
     let path = store.path().to_owned();
     // Where the list of its files is damaged, the index is made anew at once.
     let entries = std::fs::read_dir(store.index_path()).unwrap().map(|entry| entry.unwrap().path());
@@ -209,7 +209,7 @@ fn an_index_filled_during_sync_is_the_index_filled_after_it() {
     let fixture = Fixture::unpack("opencode-1.1.65");
     let source = open(fixture.home());
     let (_first, at_once) = empty_store();
-    run(&at_once, &source, Options { stage: Stage::Text, ..ALL });
+    run(&at_once, &source, SyncOptions { stage: Stage::Text, ..ALL });
     let (_second, later) = empty_store();
     run(&later, &source, ALL);
     later.update_index(&|_, _| ()).unwrap();
@@ -235,7 +235,7 @@ fn an_index_filled_during_sync_is_the_index_filled_after_it() {
 fn prompts_and_answers_come_before_tool_output() {
     let fixture = Fixture::unpack("opencode-1.1.65");
     let (_directory, store) = empty_store();
-    run(&store, &open(fixture.home()), Options { stage: Stage::Text, ..ALL });
+    run(&store, &open(fixture.home()), SyncOptions { stage: Stage::Text, ..ALL });
     let hits = words(&store, "orders");
     let first_tool = kinds(&hits).iter().position(|kind| *kind == "tool").unwrap_or(usize::MAX);
     let first_text = kinds(&hits).iter().position(|kind| *kind == "text" || *kind == "title").unwrap();
@@ -246,7 +246,7 @@ fn prompts_and_answers_come_before_tool_output() {
 fn filters_and_pages_narrow_what_is_found() {
     let fixture = Fixture::unpack("opencode-1.1.65");
     let (_directory, store) = empty_store();
-    run(&store, &open(fixture.home()), Options { stage: Stage::Text, ..ALL });
+    run(&store, &open(fixture.home()), SyncOptions { stage: Stage::Text, ..ALL });
     let all = words(&store, "the");
     let mut narrowed = request(Wanted::Words(parse("the").unwrap()));
     narrowed.filters = vec![Filter { field: FilterField::Role, value: "USER".to_owned() }];
@@ -290,7 +290,7 @@ fn documents_are_scanned_for_substrings_and_expressions() {
     let hits = scan(substring("LINE ONE", true));
     assert_eq!(&hits.hits[0].snippet.text[hits.hits[0].snippet.highlights[0].clone()], "line one");
     assert!(store.search(&request(regex("(unclosed"))).is_err());
-    let filtered = Request {
+    let filtered = SearchRequest {
         filters: vec![Filter { field: FilterField::Role, value: "assistant".to_owned() }],
         ..request(substring("line", false))
     };

@@ -17,7 +17,7 @@ use annals::ids;
 use annals::model::id::{ProjectId, SessionId};
 use annals::model::{Document, Key, Transaction};
 use annals::stores::sqlite::restore_backup;
-use annals::sync::Options;
+use annals::sync::SyncOptions;
 use annals_testkit::Fixture;
 
 use super::annals_store::empty_store;
@@ -124,7 +124,7 @@ fn earlier_revisions_are_told_as_history_tells_them() {
     let home = open_db(&fixture.home().join("opencode.db"));
     let (_directory, store) = empty_store();
     run(&store, &home, ALL);
-    run(&store, &home, Options { events: true, ..ALL });
+    run(&store, &home, SyncOptions { events: true, ..ALL });
     let session = ids::new_session();
     put_each(&store, &session, 0..3);
     delete(&store, &todo(&session, 0).0);

@@ -5,20 +5,21 @@ use annals::upkeep::Upkeep;
 use std::path::Path;
 
 use annals::history::{At, History, LogQuery};
-use annals::home::{Inspect, MessageRange, Read, Want};
+use annals::home::{Inspect, MessageDetail, MessageRange, Read};
 use annals::model::Key;
 use annals::query::SessionQuery;
 use annals::stores::sqlite::SqliteStore;
 use annals::sync::source::Source;
-use annals::sync::{Account, Options, Stage, sync};
+use annals::sync::{Stage, SyncOptions, SyncOutcome, sync};
 use annals_testkit::Fixture;
 
 use super::annals_store::empty_store;
 use super::kit::{export, open, open_db, snapshot, write};
 
-pub(crate) const ALL: Options = Options { stage: Stage::Parts, full: false, events: false, own: true };
+pub(crate) const ALL: SyncOptions =
+    SyncOptions { stage: Stage::Parts, full: false, events: false, own: true };
 
-pub(crate) fn run(store: &SqliteStore, home: &dyn Source, options: Options) -> Account {
+pub(crate) fn run(store: &SqliteStore, home: &dyn Source, options: SyncOptions) -> SyncOutcome {
     let account = sync(store, &[home], options, &()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(account.failed, Vec::<String>::new());
     let counted = account.imported + account.unchanged + account.quarantined.len();
@@ -76,7 +77,7 @@ fn pages_make_up_the_session() {
                 loop {
                     let range = MessageRange { before, last: Some(3) };
                     let page: Vec<_> =
-                        home.messages(&session, &range, Want::Parts).map(Result::unwrap).collect();
+                        home.messages(&session, &range, MessageDetail::Parts).map(Result::unwrap).collect();
                     let Some(Key::Message(_, first)) = page.first().map(|message| message.stored.key.clone())
                     else {
                         break;
@@ -87,7 +88,7 @@ fn pages_make_up_the_session() {
                 let whole: Vec<String> = whole.iter().map(|message| format!("{message:?}")).collect();
                 assert_eq!(paged, whole, "{} in {}", session.id, home.url());
                 let nowhere = MessageRange { before: Some(annals::ids::new_message()), last: Some(3) };
-                assert_eq!(home.messages(&session, &nowhere, Want::Parts).count(), 0);
+                assert_eq!(home.messages(&session, &nowhere, MessageDetail::Parts).count(), 0);
             }
         }
     }
@@ -115,7 +116,7 @@ fn every_document_of_every_home_comes_out_as_it_went_in() {
             assert!(only_theirs.is_empty(), "{name}: {only_theirs:#?}");
             assert!(only_ours.is_empty(), "{name}: {only_ours:#?}");
         }
-        let again = run(&store, &*source, Options { full: true, ..ALL });
+        let again = run(&store, &*source, SyncOptions { full: true, ..ALL });
         assert_eq!(
             (again.imported, again.new, again.changed, again.deleted),
             (0, 0, 0, 0),
@@ -130,7 +131,7 @@ fn messages_come_before_parts() {
     let fixture = Fixture::unpack("opencode-1.1.65");
     let source = open(fixture.home());
     let (_directory, store) = empty_store();
-    run(&store, &source, Options { stage: Stage::Messages, ..ALL });
+    run(&store, &source, SyncOptions { stage: Stage::Messages, ..ALL });
     let summaries = |home: &dyn Read| {
         let records = home.sessions(&SessionQuery::default()).unwrap().value;
         let mut summaries = annals::summarize::summarize(home, &records, &|| ()).unwrap().value;
@@ -170,7 +171,7 @@ fn added_up(home: &dyn Read) -> String {
 
 #[test]
 fn what_was_only_counted_adds_up_to_the_same() {
-    let calls = Options { stage: Stage::Calls, ..ALL };
+    let calls = SyncOptions { stage: Stage::Calls, ..ALL };
     for name in Fixture::FLAT.into_iter().chain(["opencode-0.5.29"]).chain(Fixture::DATABASES) {
         let fixture = Fixture::unpack(name);
         let source = fixture_home(&fixture);
@@ -186,7 +187,7 @@ fn what_was_only_counted_adds_up_to_the_same() {
         assert_eq!((again.new, again.changed, again.imported), (0, 0, 0), "{name}: {again:?}");
         assert_eq!(added_up(&store), expected, "{name}");
         // To list them takes nothing back.
-        run(&store, &*source, Options { stage: Stage::Messages, ..ALL });
+        run(&store, &*source, SyncOptions { stage: Stage::Messages, ..ALL });
         assert_eq!(added_up(&store), expected, "{name}");
         let whole = run(&store, &*source, ALL);
         assert!(whole.seen > account.seen, "{name}");

@@ -9,14 +9,14 @@ use annals::history::{At, History};
 use annals::home::Read;
 use annals::model::Key;
 use annals::query::SessionQuery;
-use annals::sync::Options;
+use annals::sync::SyncOptions;
 use annals_testkit::Fixture;
 
 use super::annals_store::empty_store;
 use super::kit::{export, messages, open_db, query, session_id};
 use super::sync::{ALL, run};
 
-const EVENTS: Options = Options { events: true, ..ALL };
+const EVENTS: SyncOptions = SyncOptions { events: true, ..ALL };
 
 /// How many bytes rows of a table and of its indexes take, without what pages waste.
 /// Bytes of everything in a store, free room in its pages left out.
@@ -47,7 +47,7 @@ fn a_recorded_log_changes_nothing_but_the_past() {
         assert_eq!(run(&store, &home, EVENTS).recorded, 0);
         assert_eq!(store.head().unwrap(), head);
         // Nor has a full sync anything to add.
-        let full = run(&store, &home, Options { full: true, ..EVENTS });
+        let full = run(&store, &home, SyncOptions { full: true, ..EVENTS });
         assert_eq!((full.imported, full.deleted, full.recorded), (0, 0, 0), "{full:?}");
     }
 }

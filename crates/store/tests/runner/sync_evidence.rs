@@ -6,14 +6,14 @@ use annals::home::{Read, Write};
 use annals::model::{Key, Transaction};
 use annals::stores::sqlite::SqliteStore;
 use annals::sync::source::Source;
-use annals::sync::{Account, Options};
+use annals::sync::{SyncOptions, SyncOutcome};
 use annals_testkit::Fixture;
 
 use super::annals_store::empty_store;
 use super::kit::{Sample, empty_home, open_db, query, sql};
 use super::sync::{ALL, run};
 
-const FULL: Options = Options { full: true, ..ALL };
+const FULL: SyncOptions = SyncOptions { full: true, ..ALL };
 const HOUR: i64 = 3_600_000;
 
 /// Who finds a change.
@@ -38,7 +38,7 @@ fn assert_found(what: &str, home: &dyn Source, change: impl FnOnce(), found: Fou
 }
 
 /// How much of a home a sync found to be otherwise than it was.
-fn news(account: &Account) -> usize {
+fn news(account: &SyncOutcome) -> usize {
     account.imported + account.deleted + account.gone.len()
 }
 

@@ -14,14 +14,14 @@ use annals::model::{Document, Key, Transaction};
 use annals::query::SessionQuery;
 use annals::stores::sqlite::SqliteStore;
 use annals::sync::source::Source;
-use annals::sync::{Options, Stage, sync};
+use annals::sync::{Stage, SyncOptions, sync};
 use annals_testkit::Fixture;
 
 use super::annals_store::empty_store;
 use super::kit::{Sample, empty_database, empty_home, messages, open, open_db, query, session};
 use super::sync::{ALL, run};
 
-const FULL: Options = Options { full: true, ..ALL };
+const FULL: SyncOptions = SyncOptions { full: true, ..ALL };
 
 /// A directory and a database with the same sessions.
 struct Homes {
@@ -316,7 +316,7 @@ fn the_numbers_are_those_of_where_it_was_used_last() {
             ] {
                 let (_directory, store) = empty_store();
                 for stage in stages {
-                    sync(&store, &order, Options { stage: *stage, ..ALL }, &()).unwrap();
+                    sync(&store, &order, SyncOptions { stage: *stage, ..ALL }, &()).unwrap();
                 }
                 let record = session(&store, id.as_str());
                 let summary = store.summarize(&[&record]).unwrap().remove(0).unwrap();
@@ -344,7 +344,7 @@ fn who_is_overtaken_leaves_numbers_as_they_are() {
     let (homes, id) = Homes::small();
     let (_directory, store) = empty_store();
     let other = SqliteStore::open(store.path()).unwrap();
-    let messages = Options { stage: Stage::Messages, ..ALL };
+    let messages = SyncOptions { stage: Stage::Messages, ..ALL };
     sync(&store, &[&homes.directory], messages, &Overtaking(&other, &homes.directory)).unwrap();
     let record = session(&store, id.as_str());
     let summary = store.summarize(&[&record]).unwrap().remove(0).unwrap();

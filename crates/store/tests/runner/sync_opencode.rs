@@ -16,7 +16,7 @@ use annals::model::{Document, Key, stream};
 use annals::query::SessionQuery;
 use annals::stores::sqlite::SqliteStore;
 use annals::sync::source::Source;
-use annals::sync::{Account, Options};
+use annals::sync::{SyncOptions, SyncOutcome};
 use annals_testkit::model::{ModelServer, Playbook, Turn};
 use annals_testkit::opencode::{Lab, OpenCode, Server, standard_config};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ use super::kit::{export, messages, open, open_db, session_id, sql};
 use super::sync::{ALL, run};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const FULL: Options = Options { full: true, ..ALL };
+const FULL: SyncOptions = SyncOptions { full: true, ..ALL };
 
 /// What a home holds: all documents of all sessions.
 type Contents = HashMap<Key, Document>;
@@ -162,8 +162,8 @@ impl Workplace {
 
     /// Syncs after something was done. Whatever that was, the store has it now, and looking at everything finds no more.
     #[track_caller]
-    fn follow(&mut self, what: &str) -> Account {
-        let mut sum: Option<Account> = None;
+    fn follow(&mut self, what: &str) -> SyncOutcome {
+        let mut sum: Option<SyncOutcome> = None;
         loop {
             let before = self.settled();
             let account = run(&self.store, &*self.home(), ALL);
@@ -171,7 +171,7 @@ impl Workplace {
             let full = run(&self.store, &*self.home(), FULL);
             let account = match sum.take() {
                 None => account,
-                Some(sum) => Account {
+                Some(sum) => SyncOutcome {
                     // By then nothing counts as settled any more.
                     looked: sum.looked,
                     imported: sum.imported + account.imported,
@@ -206,7 +206,7 @@ impl Workplace {
 
     /// Remembers what a sync saw, and holds it against the store.
     #[track_caller]
-    fn note(&mut self, what: &str, contents: Contents, account: &Account) {
+    fn note(&mut self, what: &str, contents: Contents, account: &SyncOutcome) {
         for session in &account.gone {
             let of_session = |key: &&Key| key.session() == Some(session);
             let keys: Vec<Key> = self.last.keys().filter(of_session).cloned().collect();
@@ -573,7 +573,7 @@ fn what_was_undone_before_the_first_sync_is_in_the_log() {
     let at = |time: i64| store.at(At::Time(time)).unwrap().unwrap();
     assert!(at(then).session(&session_id(&session)).unwrap().is_none(), "nobody had looked by then");
     let current = export(store, &session);
-    let account = run(store, &*home, Options { events: true, ..ALL });
+    let account = run(store, &*home, SyncOptions { events: true, ..ALL });
     assert!(account.recorded > before.len() - after.len(), "{account:?}");
     assert_eq!(exported(&*at(then)), json!(before));
     assert_eq!(exported(&*at(annals::ids::now())), json!(after));
@@ -587,7 +587,7 @@ fn what_was_undone_before_the_first_sync_is_in_the_log() {
     assert!(recorded.iter().any(|revision| revision.time > then && revision.touched[0].deleted > 0));
     assert!(log.is_sorted_by_key(|revision| std::cmp::Reverse(revision.time)));
     let head = store.head().unwrap();
-    let again = run(store, &*home, Options { events: true, ..ALL });
+    let again = run(store, &*home, SyncOptions { events: true, ..ALL });
     assert_eq!((again.recorded, again.imported, again.deleted), (0, 0, 0), "{again:?}");
     assert_eq!(store.head().unwrap(), head);
     // The log goes on where it was left.
@@ -597,7 +597,7 @@ fn what_was_undone_before_the_first_sync_is_in_the_log() {
     server.post(&format!("/session/{session}/revert"), &json!({"messageID": last}));
     driver.prompt(&session, "read");
     let contents = workplace.settled();
-    run(store, &*home, Options { events: true, ..ALL });
+    run(store, &*home, SyncOptions { events: true, ..ALL });
     assert_eq!(exported(&*at(then)), json!(between));
     assert_same("after more of the log", &contents, &contents_of(store, |_| true));
     server.stop();

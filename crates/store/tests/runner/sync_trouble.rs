@@ -9,14 +9,14 @@ use annals::home::{Read, Summaries, Write};
 use annals::model::{ContentHash, Document, Key, Transaction};
 use annals::query::SessionQuery;
 use annals::stores::sqlite::SqliteStore;
-use annals::sync::{Options, Stage};
+use annals::sync::{Stage, SyncOptions};
 
 use super::annals_store::empty_store;
 use super::kit::{Sample, empty_home, messages, open, query, session, sql, write};
 use super::sync::{ALL, run};
 
-const FULL: Options = Options { full: true, ..ALL };
-const MESSAGES: Options = Options { stage: Stage::Messages, ..ALL };
+const FULL: SyncOptions = SyncOptions { full: true, ..ALL };
+const MESSAGES: SyncOptions = SyncOptions { stage: Stage::Messages, ..ALL };
 
 /// A home with two sessions of long ago.
 fn home() -> (tempfile::TempDir, annals::homes::opencode::directory::OpencodeDirectory, [Sample; 2]) {

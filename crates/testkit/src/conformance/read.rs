@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use annals::home::{MessageRange, MessageRecord, Read, ReadError, SessionRecord, Want};
+use annals::home::{MessageDetail, MessageRange, MessageRecord, Read, ReadError, SessionRecord};
 use annals::model::id::{MessageId, PartId, ProjectId, RecordId, SessionId};
 use annals::model::lens::{Message, Part, Session};
 use annals::model::{Key, Stored, Usage, position};
@@ -52,13 +52,13 @@ fn read(
     home: &dyn Read,
     session: &SessionRecord,
     range: &MessageRange,
-    want: Want,
+    detail: MessageDetail,
 ) -> Result<Vec<MessageRecord>, ReadError> {
-    home.messages(session, range, want).collect()
+    home.messages(session, range, detail).collect()
 }
 
 fn whole(home: &dyn Read, session: &SessionRecord) -> Result<Vec<MessageRecord>, ReadError> {
-    read(home, session, &MessageRange::ALL, Want::Parts)
+    read(home, session, &MessageRange::ALL, MessageDetail::Parts)
 }
 
 fn is_same(a: &Stored, b: &Stored) -> bool {
@@ -190,7 +190,7 @@ fn ranges(home: &dyn Read, _kept: &Kept) -> Outcome {
             for last in [None, Some(0), Some(1), Some(2), Some(ids.len()), Some(usize::MAX)] {
                 let range = MessageRange { before: before.clone(), last };
                 let start = end.saturating_sub(last.unwrap_or(usize::MAX));
-                let found: Vec<Key> = read(home, session, &range, Want::PartCounts)?
+                let found: Vec<Key> = read(home, session, &range, MessageDetail::PartCounts)?
                     .into_iter()
                     .map(|message| message.stored.key)
                     .collect();
@@ -208,15 +208,15 @@ fn is_tool(part: &Stored) -> bool {
 fn wants(home: &dyn Read, _kept: &Kept) -> Outcome {
     for session in all_sessions(home)? {
         let all = whole(home, &session)?;
-        for want in [Want::PartCounts, Want::ToolCalls] {
-            let less = read(home, &session, &MessageRange::ALL, want)?;
-            ensure!(less.len() == all.len(), "{want:?} gives {} messages of {}", less.len(), session.id);
+        for detail in [MessageDetail::PartCounts, MessageDetail::ToolCalls] {
+            let less = read(home, &session, &MessageRange::ALL, detail)?;
+            ensure!(less.len() == all.len(), "{detail:?} gives {} messages of {}", less.len(), session.id);
             for (less, all) in less.iter().zip(&all) {
                 let key = &all.stored.key;
-                ensure!(is_same(&less.stored, &all.stored), "{want:?} gives {key} otherwise");
+                ensure!(is_same(&less.stored, &all.stored), "{detail:?} gives {key} otherwise");
                 ensure!(
                     (less.n_parts, less.made) == (all.n_parts, all.made),
-                    "{want:?} says {} parts, there are {}, or {key} was made at another time",
+                    "{detail:?} says {} parts, there are {}, or {key} was made at another time",
                     less.n_parts,
                     all.n_parts
                 );
@@ -225,9 +225,11 @@ fn wants(home: &dyn Read, _kept: &Kept) -> Outcome {
                     "{key} counts its parts wrong"
                 );
                 let has = |part: &Stored| less.parts.iter().any(|known| is_same(known, part));
-                let lacks =
-                    all.parts.iter().find(|part| want == Want::ToolCalls && is_tool(part) && !has(part));
-                ensure!(lacks.is_none(), "{want:?} of {key} leaves out a tool call");
+                let lacks = all
+                    .parts
+                    .iter()
+                    .find(|part| detail == MessageDetail::ToolCalls && is_tool(part) && !has(part));
+                ensure!(lacks.is_none(), "{detail:?} of {key} leaves out a tool call");
             }
         }
     }
@@ -379,7 +381,7 @@ fn summaries(home: &dyn Read, _kept: &Kept) -> Outcome {
     for (session, told) in sessions.iter().zip(told) {
         let messages = whole(home, session)?;
         let n_parts: usize = messages.iter().map(|message| message.n_parts).sum();
-        let figures = summaries.figures(session, Want::ToolCalls)?.value;
+        let figures = summaries.figures(session, MessageDetail::ToolCalls)?.value;
         let (told_parts, told_calls) =
             figures.iter().fold((0, 0), |(parts, calls), one| (parts + one.n_parts, calls + one.calls.len()));
         let n_calls = messages.iter().flat_map(|message| &message.parts).filter(|part| is_tool(part)).count();

@@ -7,7 +7,7 @@ use annals::home::{At, LogQuery};
 use annals::ids;
 use annals::model::search::query;
 use annals::model::{Document, Key, Transaction};
-use annals::search::{Request, Wanted};
+use annals::search::{SearchRequest, Wanted};
 use annals::store::Store;
 
 use super::read::told;
@@ -154,7 +154,7 @@ fn search(store: &dyn Store) -> Outcome {
     sample.store(store, "Why does computeCartTotal crash?", "The cart is empty.");
     store.update_index(&|_, _| ())?;
     let find = |words: &str| -> Result<Vec<String>, Box<dyn std::error::Error + Send + Sync>> {
-        let found = store.search(&Request::new(Wanted::Words(query::parse(words)?)))?;
+        let found = store.search(&SearchRequest::new(Wanted::Words(query::parse(words)?)))?;
         Ok(found.hits.into_iter().map(|hit| hit.session.to_string()).collect())
     };
     for words in ["computeCartTotal", "\"cart is empty\"", "compute_cart_total role:user"] {

@@ -232,7 +232,7 @@ fn insert(subject: &Subject<'_>) -> Outcome {
     let stored = store(&*home, &sample)?;
     let messages: Vec<_> = match home.session(&sample.session)? {
         Some(record) => home
-            .messages(&record, &annals::home::MessageRange::ALL, annals::home::Want::Parts)
+            .messages(&record, &annals::home::MessageRange::ALL, annals::home::MessageDetail::Parts)
             .collect::<Result<_, _>>()?,
         None => Vec::new(),
     };

@@ -11,7 +11,7 @@ use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
 use super::numbers::DocumentRow;
-use crate::home::Reason;
+use crate::home::UnreadableReason;
 use crate::state_hash::StateHash;
 
 /// The number of the dictionary in use. One that was released is never changed.
@@ -81,11 +81,11 @@ pub(super) enum Damage {
     Pruned,
 }
 
-impl From<Damage> for Reason {
-    fn from(damage: Damage) -> Reason {
+impl From<Damage> for UnreadableReason {
+    fn from(damage: Damage) -> UnreadableReason {
         match damage {
-            Damage::Pruned => Reason::Noted(damage.to_string()),
-            damage => Reason::Damaged(damage.to_string()),
+            Damage::Pruned => UnreadableReason::Noted(damage.to_string()),
+            damage => UnreadableReason::Damaged(damage.to_string()),
         }
     }
 }

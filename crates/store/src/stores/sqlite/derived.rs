@@ -13,7 +13,7 @@ use super::numbers::{DocumentRow, SessionRow};
 use super::rows::session_row;
 use super::{SqliteStore, rows};
 use crate::figures::{Call, Figures};
-use crate::home::{CommitError, SessionRecord, Want, row_place};
+use crate::home::{CommitError, MessageDetail, SessionRecord, row_place};
 use crate::summary::{SessionState, SessionSummary};
 
 /// So few sessions are looked for one by one.
@@ -78,7 +78,7 @@ pub(super) fn add_up(
     record: &SessionRecord,
 ) -> rusqlite::Result<SessionSummary> {
     let mut summary = SessionSummary::of_document(record);
-    for figures in figures_of_session(connection, n, Want::PartCounts)? {
+    for figures in figures_of_session(connection, n, MessageDetail::PartCounts)? {
         summary.add(&figures);
     }
     if let Some(usage) = Usage::of_session(&record.stored.document.lens()) {
@@ -199,14 +199,14 @@ pub(super) fn n_parts(connection: &Connection, message: DocumentRow) -> rusqlite
 pub(super) fn figures_of_session(
     connection: &Connection,
     session: SessionRow,
-    want: Want,
+    detail: MessageDetail,
 ) -> rusqlite::Result<Vec<Figures>> {
     let mut figures: Vec<Figures> = Vec::new();
     let mut places: HashMap<DocumentRow, usize> = HashMap::new();
     // Whoever counts calls adds all up. For that the order in which messages stand will do, and so will the sum of their
     // parts, if it is at hand.
-    let known: Option<(usize, bool)> = match want {
-        Want::ToolCalls => connection
+    let known: Option<(usize, bool)> = match detail {
+        MessageDetail::ToolCalls => connection
             .prepare_cached(
                 "SELECT parts, EXISTS (SELECT 1 FROM message WHERE session = ?1 AND n < 0) FROM session \
                  WHERE n = ?1 AND (NOT stale OR brief)",
@@ -219,11 +219,11 @@ pub(super) fn figures_of_session(
     // As long as the messages themselves are not there, what their home told of them is.
     let is_brief = known.is_some_and(|(_, is_brief)| is_brief);
     let counted = if sum.is_some() { "0" } else { N_PARTS };
-    let messages = match want {
-        Want::ToolCalls if is_brief => {
+    let messages = match detail {
+        MessageDetail::ToolCalls if is_brief => {
             "message m WHERE m.session = ?1 AND m.n < 0 ORDER BY m.n DESC".to_owned()
         }
-        Want::ToolCalls => "message m WHERE m.session = ?1 AND m.n > 0 ORDER BY m.n".to_owned(),
+        MessageDetail::ToolCalls => "message m WHERE m.session = ?1 AND m.n > 0 ORDER BY m.n".to_owned(),
         _ => "document d CROSS JOIN message m ON m.session = d.owner AND m.n = d.n \
               WHERE d.owner = ?1 AND d.kind = 3 ORDER BY d.position, d.id"
             .to_owned(),
@@ -247,7 +247,7 @@ pub(super) fn figures_of_session(
     } else if let (Some(sum), Some(first)) = (sum, figures.first_mut()) {
         first.n_parts = sum;
     }
-    if want == Want::PartCounts {
+    if detail == MessageDetail::PartCounts {
         return Ok(figures);
     }
     let order = if is_brief { "DESC" } else { "" };

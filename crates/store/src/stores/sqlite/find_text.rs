@@ -30,7 +30,7 @@ use super::text_index::entry::{MADE, NUMBER, PROPERTY, SESSION, TEXT, WEIGHT};
 use crate::home::{Read, ReadError};
 use crate::parallel;
 use crate::query::SessionQuery;
-use crate::search::{Hit, Hits, Indexed, Request, Search, SearchError, Wanted};
+use crate::search::{Hit, Hits, Indexed, Search, SearchError, SearchRequest, Wanted};
 
 /// How much a hit counts, by the numbers of `Weight`: titles, prompts, answers, thoughts, tools, the rest.
 const BOOST: [f32; 6] = [4.0, 3.0, 2.0, 1.2, 1.0, 0.8];
@@ -45,7 +45,7 @@ const BATCH: i64 = 512;
 type Scanned = (usize, Vec<(Millis, DocumentRow)>);
 
 impl Search for SqliteStore {
-    fn search(&self, request: &Request) -> Result<Hits, SearchError> {
+    fn search(&self, request: &SearchRequest) -> Result<Hits, SearchError> {
         let sessions = self.wanted_sessions(&request.sessions)?;
         match &request.wanted {
             Wanted::Words(query) => {
@@ -102,7 +102,7 @@ impl SqliteStore {
 
     fn search_words(
         &self,
-        request: &Request,
+        request: &SearchRequest,
         query: &Query,
         sessions: Option<HashSet<u64>>,
     ) -> Result<Hits, SearchError> {
@@ -172,7 +172,7 @@ impl SqliteStore {
     /// Reads every document and keeps the latest that match.
     fn search_documents(
         &self,
-        request: &Request,
+        request: &SearchRequest,
         pattern: &Regex,
         sessions: Option<&HashSet<u64>>,
     ) -> Result<Hits, SearchError> {
@@ -222,7 +222,7 @@ impl SqliteStore {
     fn scan_batch(
         &self,
         first: i64,
-        request: &Request,
+        request: &SearchRequest,
         pattern: &Regex,
         sessions: Option<&HashSet<u64>>,
     ) -> Result<Scanned, ReadError> {

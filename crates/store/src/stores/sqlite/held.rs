@@ -20,7 +20,7 @@ use super::rows::{documents_of, latest};
 use super::state::{State, state_at};
 use crate::follow::{HomeNumber, Look};
 use crate::state_hash::StateHash;
-use crate::sync::compare::{self, Base, Held, Known, Shown, Sort};
+use crate::sync::compare::{self, Base, Held, KnownDocument, Shown, Sort};
 
 /// The number of the store itself among the homes.
 const STORE: HomeNumber = HomeNumber(0);
@@ -165,9 +165,9 @@ fn sort(key: &Key) -> Sort {
     }
 }
 
-fn known(entries: &[Entry], sort: Sort) -> Known {
+fn known(entries: &[Entry], sort: Sort) -> KnownDocument {
     let held = entries.iter().filter(|entry| entry.home != STORE);
-    Known {
+    KnownDocument {
         sort,
         held: held.map(|entry| Held { home: entry.home, state: entry.state, base: entry.base }).collect(),
         local: entries.iter().find(|entry| entry.home == STORE).map(|entry| entry.state),

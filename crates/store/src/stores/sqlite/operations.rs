@@ -20,9 +20,9 @@ use super::state::state_at;
 use super::{SqliteStore, derived};
 use crate::home::pieces::{FILES, Piece, hash_of};
 use crate::home::{CommitError, ReadError, Receipt, Write};
-use crate::ops::plan::Plan;
+use crate::ops::plan::OperationPlan;
 use crate::ops::record::{Before, NotedChange, NotedPiece, OperationLock, OperationLog, Step};
-use crate::ops::{Operation, OperationQuery, Request, State};
+use crate::ops::{Operation, OperationQuery, OperationRequest, OperationState};
 use crate::state_hash::StateHash;
 use crate::{platform, sqlite};
 
@@ -70,8 +70,8 @@ impl OperationLog for SqliteStore {
     fn note_step(
         &self,
         operation: Option<i64>,
-        request: &Request,
-        plan: &Plan,
+        request: &OperationRequest,
+        plan: &OperationPlan,
         home: &str,
         pieces: &[Piece],
     ) -> Result<i64, CommitError> {
@@ -82,7 +82,7 @@ impl OperationLog for SqliteStore {
         let noted = (|| {
             let operation = match operation {
                 Some(operation) => operation,
-                None => insert(&writing, self.now(), request, plan, State::Underway)?,
+                None => insert(&writing, self.now(), request, plan, OperationState::Underway)?,
             };
             let step: i64 = writing.query_row(
                 "SELECT coalesce(max(n), 0) + 1 FROM operation_step WHERE operation = ?1",
@@ -121,19 +121,21 @@ impl OperationLog for SqliteStore {
         Ok(operation)
     }
 
-    fn begin_operation(&self, request: &Request, plan: &Plan) -> Result<i64, CommitError> {
+    fn begin_operation(&self, request: &OperationRequest, plan: &OperationPlan) -> Result<i64, CommitError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
-        let operation = insert(&writing, self.now(), request, plan, State::Underway).map_err(failed)?;
+        let operation =
+            insert(&writing, self.now(), request, plan, OperationState::Underway).map_err(failed)?;
         self.finish(writing)?;
         Ok(operation)
     }
 
-    fn note_forget(&self, request: &Request) -> Result<i64, CommitError> {
+    fn note_forget(&self, request: &OperationRequest) -> Result<i64, CommitError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
         let operation =
-            insert(&writing, self.now(), request, &Plan::default(), State::Done).map_err(failed)?;
+            insert(&writing, self.now(), request, &OperationPlan::default(), OperationState::Done)
+                .map_err(failed)?;
         self.finish(writing)?;
         Ok(operation)
     }
@@ -141,7 +143,7 @@ impl OperationLog for SqliteStore {
     fn end_operation(
         &self,
         operation: i64,
-        state: State,
+        state: OperationState,
         steps: Option<&[i64]>,
         sessions: &[SessionId],
     ) -> Result<(), CommitError> {
@@ -164,7 +166,7 @@ impl OperationLog for SqliteStore {
                 (operation, state as i64),
                 |row| row.get(0),
             )?;
-            if let (Some(undoes), State::Done) = (undoes, state) {
+            if let (Some(undoes), OperationState::Done) = (undoes, state) {
                 // To undo an undo is to do the first again.
                 writing.execute(
                     "UPDATE operation SET undone_by = NULL WHERE n = (SELECT undoes FROM operation WHERE n = ?1)",
@@ -252,7 +254,7 @@ impl OperationLog for SqliteStore {
         })
     }
 
-    fn plan(&self, operation: i64) -> Result<Plan, ReadError> {
+    fn plan(&self, operation: i64) -> Result<OperationPlan, ReadError> {
         let text: Option<String> = self.read(|connection| {
             connection
                 .prepare_cached("SELECT plan FROM operation WHERE n = ?1")?
@@ -399,7 +401,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Operation> {
         user: row.get(4)?,
         host: row.get(5)?,
         pid: row.get(6)?,
-        state: State::from_number(row.get(7)?),
+        state: OperationState::from_number(row.get(7)?),
         undoes: row.get(8)?,
         undone_by: row.get(9)?,
         places: Vec::new(),
@@ -459,9 +461,9 @@ fn noted_piece(row: &Row<'_>) -> rusqlite::Result<NotedPiece> {
 fn insert(
     connection: &Connection,
     now: Millis,
-    request: &Request,
-    plan: &Plan,
-    state: State,
+    request: &OperationRequest,
+    plan: &OperationPlan,
+    state: OperationState,
 ) -> rusqlite::Result<i64> {
     connection.execute(
         "INSERT INTO operation (time, kind, words, user, host, pid, state, undoes, plan) \
@@ -476,7 +478,7 @@ fn insert(
             state as i64,
             request.undoes,
             Some(state)
-                .filter(|state| *state == State::Underway)
+                .filter(|state| *state == OperationState::Underway)
                 .and_then(|_| serde_json::to_string(plan).ok()),
         ),
     )?;

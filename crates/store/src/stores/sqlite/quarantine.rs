@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::SqliteStore;
 use crate::follow::HomeNumber;
-use crate::home::{Quarantined, ReadError, Reason};
+use crate::home::{Quarantined, ReadError, UnreadableReason};
 
 impl SqliteStore {
     /// Whether this is noted of a home as unreadable, and nothing else that is of no session in the store.
@@ -91,21 +91,22 @@ pub(super) fn quarantine(
         let (place, reason, session): (String, String, Option<String>) =
             (row.get(0)?, row.get(1)?, row.get(2)?);
         let session = session.and_then(|session| SessionId::parse(&session).ok());
-        Ok(Quarantined { place, reason: Reason::Noted(reason), session })
+        Ok(Quarantined { place, reason: UnreadableReason::Noted(reason), session })
     })?;
     rows.collect()
 }
 
 /// What could not be read because a home is damaged, with the path of the home.
 fn noted_damage(connection: &Connection) -> rusqlite::Result<Vec<(String, Quarantined)>> {
-    // The text that `Reason::Damaged` has; a store keeps reasons as text.
+    // The text that `UnreadableReason::Damaged` has; a store keeps reasons as text.
     let mut statement = connection.prepare_cached(
         "SELECT h.url, q.place, q.reason, q.session FROM quarantine q JOIN home h ON h.n = q.home \
          WHERE q.reason LIKE 'the database is damaged there%' ORDER BY h.url, q.place",
     )?;
     let rows = statement.query_map([], |row| {
         let session = row.get::<_, Option<String>>(3)?.and_then(|session| SessionId::parse(&session).ok());
-        let quarantined = Quarantined { place: row.get(1)?, reason: Reason::Noted(row.get(2)?), session };
+        let quarantined =
+            Quarantined { place: row.get(1)?, reason: UnreadableReason::Noted(row.get(2)?), session };
         Ok((row.get(0)?, quarantined))
     })?;
     rows.collect()

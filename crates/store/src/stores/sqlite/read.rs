@@ -20,8 +20,8 @@ use crate::check::Problem;
 use crate::figures::Figures;
 use crate::history::History;
 use crate::home::{
-    Extent, Found, Inspect, MessageRange, MessageRecord, Messages, Past, Quarantined, Read, ReadError,
-    Reason, SessionRecord, Summaries, Want, read_figures, row_place,
+    Extent, Found, Inspect, MessageDetail, MessageRange, MessageRecord, Messages, Past, Quarantined, Read,
+    ReadError, SessionRecord, Summaries, UnreadableReason, read_figures, row_place,
 };
 use crate::home_url::HomeUrl;
 use crate::query::SessionQuery;
@@ -171,10 +171,10 @@ impl<'s> View<'s> {
         session: &SessionId,
         n: DocumentRow,
         record: &mut MessageRecord,
-        want: Want,
+        detail: MessageDetail,
     ) -> rusqlite::Result<()> {
         let Key::Message(_, message) = record.stored.key.clone() else { return Ok(()) };
-        if self.at.is_none() && want == Want::PartCounts {
+        if self.at.is_none() && detail == MessageDetail::PartCounts {
             record.n_parts = n_parts(connection, n)?;
             return Ok(());
         }
@@ -187,7 +187,7 @@ impl<'s> View<'s> {
             }
             let Some(key) = place(part) else { return };
             record.n_parts += 1;
-            if want == Want::PartCounts {
+            if detail == MessageDetail::PartCounts {
                 return;
             }
             let place = row_place(&key);
@@ -235,7 +235,7 @@ impl<'s> View<'s> {
         &self,
         session: &SessionRecord,
         pending: &[(DocumentRow, String)],
-        want: Want,
+        detail: MessageDetail,
     ) -> Result<(Found<Vec<MessageRecord>>, usize), ReadError> {
         self.store.read(|connection| {
             let mut found: Found<Vec<MessageRecord>> = Found::default();
@@ -256,7 +256,7 @@ impl<'s> View<'s> {
                             n_parts: 0,
                             quarantined: Vec::new(),
                         };
-                        self.add_parts(connection, &session.id, *n, &mut record, want)?;
+                        self.add_parts(connection, &session.id, *n, &mut record, detail)?;
                         n_bytes += record.stored.document.bytes().len();
                         n_bytes += record.parts.iter().map(|part| part.document.bytes().len()).sum::<usize>();
                         found.value.push(record);
@@ -273,7 +273,12 @@ impl<'s> View<'s> {
     }
 
     /// The messages of a session as an iterator that outlives the view.
-    fn messages_of(self, session: &'s SessionRecord, range: &MessageRange, want: Want) -> Messages<'s> {
+    fn messages_of(
+        self,
+        session: &'s SessionRecord,
+        range: &MessageRange,
+        detail: MessageDetail,
+    ) -> Messages<'s> {
         let range = range.clone();
         let mut pending: Option<Vec<(DocumentRow, String)>> = None;
         let mut n_done = 0;
@@ -288,7 +293,7 @@ impl<'s> View<'s> {
                     pending.insert(self.within(all, &range)?)
                 }
             };
-            let (mut found, n_taken) = self.first_page(session, &pending[n_done..], want)?;
+            let (mut found, n_taken) = self.first_page(session, &pending[n_done..], detail)?;
             n_done += n_taken;
             found.quarantined.append(&mut quarantined);
             Ok(Some(found))
@@ -381,8 +386,13 @@ impl Read for View<'_> {
         Ok(read?)
     }
 
-    fn messages<'h>(&'h self, session: &'h SessionRecord, range: &MessageRange, want: Want) -> Messages<'h> {
-        self.messages_of(session, range, want)
+    fn messages<'h>(
+        &'h self,
+        session: &'h SessionRecord,
+        range: &MessageRange,
+        detail: MessageDetail,
+    ) -> Messages<'h> {
+        self.messages_of(session, range, detail)
     }
 
     fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
@@ -467,13 +477,17 @@ impl Summaries for View<'_> {
         self.store.read(|connection| derived::summaries(connection, sessions))
     }
 
-    fn figures(&self, session: &SessionRecord, want: Want) -> Result<Found<Vec<Figures>>, ReadError> {
+    fn figures(
+        &self,
+        session: &SessionRecord,
+        detail: MessageDetail,
+    ) -> Result<Found<Vec<Figures>>, ReadError> {
         if self.at.is_some() {
-            return read_figures(self, session, want);
+            return read_figures(self, session, detail);
         }
         self.store.read(|connection| {
             let value = match session_row(connection, session.id.as_str())? {
-                Some(n) => figures_of_session(connection, n, want)?,
+                Some(n) => figures_of_session(connection, n, detail)?,
                 None => Vec::new(),
             };
             Ok(Found { value, quarantined: quarantine(connection, Some(&session.id))? })
@@ -525,8 +539,13 @@ impl Read for SqliteStore {
         View::now(self).session(id)
     }
 
-    fn messages<'h>(&'h self, session: &'h SessionRecord, range: &MessageRange, want: Want) -> Messages<'h> {
-        View::now(self).messages_of(session, range, want)
+    fn messages<'h>(
+        &'h self,
+        session: &'h SessionRecord,
+        range: &MessageRange,
+        detail: MessageDetail,
+    ) -> Messages<'h> {
+        View::now(self).messages_of(session, range, detail)
     }
 
     fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError> {
@@ -555,8 +574,12 @@ impl Summaries for SqliteStore {
         View::now(self).summarize(sessions)
     }
 
-    fn figures(&self, session: &SessionRecord, want: Want) -> Result<Found<Vec<Figures>>, ReadError> {
-        View::now(self).figures(session, want)
+    fn figures(
+        &self,
+        session: &SessionRecord,
+        detail: MessageDetail,
+    ) -> Result<Found<Vec<Figures>>, ReadError> {
+        View::now(self).figures(session, detail)
     }
 }
 
@@ -635,6 +658,6 @@ fn placement(connection: &Connection, n: DocumentRow) -> rusqlite::Result<(Posit
 
 /// The index of documents leads to another document.
 fn misled(place: String) -> Quarantined {
-    let reason = Reason::Damaged("the index leads to another document".to_owned());
+    let reason = UnreadableReason::Damaged("the index leads to another document".to_owned());
     Quarantined { place, reason, session: None }
 }

@@ -224,7 +224,7 @@ mod tests {
     fn messages_keep_the_order_they_had() {
         use annals_core::id::{MessageId, PartId, SessionId};
 
-        use crate::home::{MessageRange, Want};
+        use crate::home::{MessageDetail, MessageRange};
 
         let (_directory, path) = store();
         let opened = SqliteStore::open(&path).unwrap();
@@ -258,7 +258,7 @@ mod tests {
         let upgraded = SqliteStore::open(&path).unwrap();
         let ids = |session: &SessionId| {
             let record = upgraded.session(session).unwrap().unwrap();
-            let messages = upgraded.messages(&record, &MessageRange::ALL, Want::Parts);
+            let messages = upgraded.messages(&record, &MessageRange::ALL, MessageDetail::Parts);
             messages.map(|message| message.unwrap().stored.key.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(ids(&sessions[0]), ["message msg_c2bf3f000001", "message msg_c2bf3f001001"]);

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use super::OpencodeDatabase;
 use crate::check::{Problem, ProblemKind, arranged, check_sessions, plural, unreadable};
-use crate::home::{MessageRange, Read, ReadError, SessionRecord, Want};
+use crate::home::{MessageDetail, MessageRange, Read, ReadError, SessionRecord};
 use crate::sqlite::is_damage;
 
 /// Upper bound on the damaged places of the file that are named.
@@ -62,7 +62,7 @@ impl OpencodeDatabase {
                 detail,
             });
         };
-        for message in self.messages(record, &MessageRange::ALL, Want::Parts) {
+        for message in self.messages(record, &MessageRange::ALL, MessageDetail::Parts) {
             let message = message?;
             if message.stored.provenance.is_verbatim() {
                 let around = Surroundings { created: message.made, ..Surroundings::default() };

@@ -9,7 +9,7 @@ use annals_core::{Key, Position, Provenance, Stored};
 
 use super::OpencodeDatabase;
 use super::row::{bad_id, damaged, json_of, text_of};
-use crate::home::{MessageRecord, Quarantined, Read, ReadError, SessionRecord, Want};
+use crate::home::{MessageDetail, MessageRecord, Quarantined, Read, ReadError, SessionRecord};
 use crate::sqlite::is_damage;
 
 impl OpencodeDatabase {
@@ -17,10 +17,10 @@ impl OpencodeDatabase {
     pub(super) fn all_converted(
         &self,
         session: &SessionRecord,
-        want: Want,
+        detail: MessageDetail,
         quarantined: &mut Vec<Quarantined>,
     ) -> Result<VecDeque<MessageRecord>, ReadError> {
-        match self.converted(session, want, quarantined) {
+        match self.converted(session, detail, quarantined) {
             Ok(converted) => Ok(converted.into()),
             Err(error) if is_damage(&error) => {
                 quarantined.push(damaged("session_message", &error).of(&session.id));
@@ -34,7 +34,7 @@ impl OpencodeDatabase {
     fn converted(
         &self,
         session: &SessionRecord,
-        want: Want,
+        detail: MessageDetail,
         quarantined: &mut Vec<Quarantined>,
     ) -> rusqlite::Result<Vec<MessageRecord>> {
         if !self.schema.has_column("session_message", "type") {
@@ -72,7 +72,7 @@ impl OpencodeDatabase {
         }
         let directory = session.info.directory().unwrap_or_default();
         let converted = second_store::convert(&session.id, directory, &rows);
-        Ok(converted.into_iter().map(|converted| converted_record(&session.id, converted, want)).collect())
+        Ok(converted.into_iter().map(|converted| converted_record(&session.id, converted, detail)).collect())
     }
 
     /// A message or part of the second store by its key.
@@ -82,7 +82,7 @@ impl OpencodeDatabase {
             return Ok(None);
         }
         let Some(record) = self.session(session)? else { return Ok(None) };
-        let converted = self.converted(&record, Want::Parts, &mut Vec::new());
+        let converted = self.converted(&record, MessageDetail::Parts, &mut Vec::new());
         let converted = converted.map_err(|error| self.read_error(&error))?;
         let wanted = Key::Message(session.clone(), message.clone());
         let Some(found) = converted.into_iter().find(|found| found.stored.key == wanted) else {
@@ -95,13 +95,13 @@ impl OpencodeDatabase {
     }
 }
 
-fn converted_record(session: &SessionId, converted: Converted, want: Want) -> MessageRecord {
+fn converted_record(session: &SessionId, converted: Converted, detail: MessageDetail) -> MessageRecord {
     let Converted { id, message, parts } = converted;
     let place = format!("session_message[{id}]");
     let n_parts = parts.len();
-    let parts = match want {
-        Want::PartCounts => Vec::new(),
-        Want::Parts | Want::ToolCalls => parts
+    let parts = match detail {
+        MessageDetail::PartCounts => Vec::new(),
+        MessageDetail::Parts | MessageDetail::ToolCalls => parts
             .into_iter()
             .enumerate()
             .map(|(index, (part, document))| {

@@ -10,7 +10,7 @@ use annals_core::{Document, Key, Stored};
 use rayon::prelude::*;
 
 use super::OpencodeDatabase;
-use crate::home::{Quarantined, Reason};
+use crate::home::{Quarantined, UnreadableReason};
 use crate::{parallel, platform};
 
 impl OpencodeDatabase {
@@ -29,18 +29,20 @@ impl OpencodeDatabase {
         let problem = |reason| Quarantined { place: place.clone(), reason, session: Some(session.clone()) };
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_file() => {}
-            Ok(_) => return Err(problem(Reason::NotAFile("something else"))),
+            Ok(_) => return Err(problem(UnreadableReason::NotAFile("something else"))),
             Err(_) => return Ok(None),
         }
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(problem(Reason::Refused(error.to_string()))),
+            Err(error) => return Err(problem(UnreadableReason::Refused(error.to_string()))),
         };
-        let document = Document::parse(bytes).map_err(|error| problem(Reason::Json(error)))?;
+        let document = Document::parse(bytes).map_err(|error| problem(UnreadableReason::Json(error)))?;
         match document.root().kind() {
             Kind::Array => Ok(Some(Stored::new(Key::Diff(session.clone()), document, place.clone()))),
-            kind => Err(problem(Reason::WrongKind { wanted: "an array", found: kind.with_article() })),
+            kind => {
+                Err(problem(UnreadableReason::WrongKind { wanted: "an array", found: kind.with_article() }))
+            }
         }
     }
 }

@@ -25,7 +25,7 @@ use rusqlite::types::{Value, ValueRef};
 use super::OpencodeDatabase;
 use super::column::{self, DocumentColumn};
 use super::row::{damaged, text_of};
-use crate::home::{Quarantined, Read, ReadError, Reason};
+use crate::home::{Quarantined, Read, ReadError, UnreadableReason};
 use crate::sqlite::is_damage;
 use crate::sync::source::{ChangeLog, LogRead, RecordedChange};
 
@@ -128,7 +128,7 @@ struct EventRow {
     /// `None` for kinds that are not read.
     kind: Option<EventKind>,
     /// Not loaded, and empty, for kinds that are not read.
-    data: Result<Vec<u8>, Reason>,
+    data: Result<Vec<u8>, UnreadableReason>,
 }
 
 /// What an event tells.
@@ -202,7 +202,7 @@ fn read_rows(
         let data = match (kind, row.get_ref(3)?) {
             (None, _) => Ok(Vec::new()),
             (Some(_), ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Ok(bytes.to_vec()),
-            (Some(_), _) => Err(Reason::WrongKind { wanted: "JSON", found: "no text" }),
+            (Some(_), _) => Err(UnreadableReason::WrongKind { wanted: "JSON", found: "no text" }),
         };
         n_bytes += data.as_ref().map_or(0, Vec::len);
         let seq = match row.get_ref(1)? {
@@ -239,11 +239,11 @@ impl<'a> Log<'a> {
     }
 
     /// The change that an event tells.
-    fn change(&mut self, kind: EventKind, row: EventRow) -> Result<RecordedChange, Reason> {
+    fn change(&mut self, kind: EventKind, row: EventRow) -> Result<RecordedChange, UnreadableReason> {
         let Value::Integer(seq) = row.seq else {
-            return Err(Reason::Column("its position is not a whole number".to_owned()));
+            return Err(UnreadableReason::Column("its position is not a whole number".to_owned()));
         };
-        let data = Document::parse(row.data?).map_err(Reason::Json)?;
+        let data = Document::parse(row.data?).map_err(UnreadableReason::Json)?;
         let data = object(data.root())?;
         self.check_session(data, "sessionID")?;
         // A part is told with the time of its change. The times of a message or session are those of the thing: what
@@ -265,7 +265,7 @@ impl<'a> Log<'a> {
                 self.check_session(info, "sessionID")?;
                 not_before = millis(info, &["time", "completed"]).or(millis(info, &["time", "created"]));
                 let key = Key::Message(self.session.clone(), id(info, "id", MessageId::parse_opencode)?);
-                let document = arrange::as_row(&key, info).map_err(Reason::Json)?;
+                let document = arrange::as_row(&key, info).map_err(UnreadableReason::Json)?;
                 (key, Some(document))
             }
             EventKind::MessageRemoved => {
@@ -277,7 +277,7 @@ impl<'a> Log<'a> {
                 said = millis(data, &["time"]);
                 let message = id(part, "messageID", MessageId::parse_opencode)?;
                 let key = Key::Part(self.session.clone(), message, id(part, "id", PartId::parse_opencode)?);
-                let document = arrange::as_row(&key, part).map_err(Reason::Json)?;
+                let document = arrange::as_row(&key, part).map_err(UnreadableReason::Json)?;
                 (key, Some(document))
             }
             EventKind::PartRemoved => {
@@ -291,7 +291,7 @@ impl<'a> Log<'a> {
     }
 
     /// The session that an event gives, or what becomes of the one before where the event gives only what has changed.
-    fn session(&mut self, seq: i64, info: Node<'_>) -> Result<(ProjectId, Document), Reason> {
+    fn session(&mut self, seq: i64, info: Node<'_>) -> Result<(ProjectId, Document), UnreadableReason> {
         let is_whole = info.get("id").is_some();
         let before = match is_whole {
             true => {
@@ -299,19 +299,20 @@ impl<'a> Log<'a> {
                 None
             }
             false => Some(self.state_before(seq)?.ok_or_else(|| {
-                Reason::Column(
+                UnreadableReason::Column(
                     "it tells only what changed, and the log has no earlier state of the session".to_owned(),
                 )
             })?),
         };
-        let document = column::written(&self.columns, before.as_ref(), info).map_err(Reason::Json)?;
+        let document =
+            column::written(&self.columns, before.as_ref(), info).map_err(UnreadableReason::Json)?;
         let project = id(document.root(), "projectID", ProjectId::parse)?;
         self.state = Some(document.clone());
         Ok((project, document))
     }
 
     /// The project that a deleted session belonged to.
-    fn deleted_from(&mut self, data: Node<'_>) -> Result<ProjectId, Reason> {
+    fn deleted_from(&mut self, data: Node<'_>) -> Result<ProjectId, UnreadableReason> {
         let known = self.state.take();
         match (data.at(&["info", "projectID"]), known) {
             (Some(_), _) => id(member(data, "info")?, "projectID", ProjectId::parse),
@@ -322,7 +323,7 @@ impl<'a> Log<'a> {
     }
 
     /// The session as it was before an event.
-    fn state_before(&mut self, seq: i64) -> Result<Option<Document>, Reason> {
+    fn state_before(&mut self, seq: i64) -> Result<Option<Document>, UnreadableReason> {
         let mut state = self.state.clone();
         if state.is_none() && self.after.take().is_some() {
             let read = self.home.changes(self.session, None, &mut |recorded| {
@@ -334,18 +335,18 @@ impl<'a> Log<'a> {
                 }
                 ControlFlow::Continue(())
             });
-            read.map_err(|error| Reason::Refused(error.to_string()))?;
+            read.map_err(|error| UnreadableReason::Refused(error.to_string()))?;
         }
         Ok(state)
     }
 
     /// Whether an object that names a session names this one.
-    fn check_session(&self, object: Node<'_>, name: &'static str) -> Result<(), Reason> {
+    fn check_session(&self, object: Node<'_>, name: &'static str) -> Result<(), UnreadableReason> {
         match object.get(name) {
             None => Ok(()),
             Some(_) => match id(object, name, SessionId::parse_opencode)? {
                 named if named == *self.session => Ok(()),
-                named => Err(Reason::Column(format!("it is about session {named}"))),
+                named => Err(UnreadableReason::Column(format!("it is about session {named}"))),
             },
         }
     }
@@ -368,27 +369,33 @@ impl<'a> Log<'a> {
 }
 
 /// A value that must be an object.
-fn object(node: Node<'_>) -> Result<Node<'_>, Reason> {
+fn object(node: Node<'_>) -> Result<Node<'_>, UnreadableReason> {
     match node.kind() {
         JsonKind::Object => Ok(node),
-        kind => Err(Reason::WrongKind { wanted: "an object", found: kind.with_article() }),
+        kind => Err(UnreadableReason::WrongKind { wanted: "an object", found: kind.with_article() }),
     }
 }
 
 /// A member that must be an object.
-fn member<'a>(data: Node<'a>, name: &'static str) -> Result<Node<'a>, Reason> {
+fn member<'a>(data: Node<'a>, name: &'static str) -> Result<Node<'a>, UnreadableReason> {
     match data.get(name) {
         Some(node) => object(node),
-        None => Err(Reason::Column(format!("it has no `{name}`"))),
+        None => Err(UnreadableReason::Column(format!("it has no `{name}`"))),
     }
 }
 
 /// The id that an object names.
-fn id<T>(object: Node<'_>, name: &'static str, parse: fn(&str) -> Result<T, IdError>) -> Result<T, Reason> {
-    let Some(node) = object.get(name) else { return Err(Reason::Column(format!("it has no `{name}`"))) };
+fn id<T>(
+    object: Node<'_>,
+    name: &'static str,
+    parse: fn(&str) -> Result<T, IdError>,
+) -> Result<T, UnreadableReason> {
+    let Some(node) = object.get(name) else {
+        return Err(UnreadableReason::Column(format!("it has no `{name}`")));
+    };
     match node.as_text() {
-        Some(text) => parse(&text.to_str()).map_err(Reason::BadName),
-        None => Err(Reason::WrongKind { wanted: "an id", found: node.kind().with_article() }),
+        Some(text) => parse(&text.to_str()).map_err(UnreadableReason::BadName),
+        None => Err(UnreadableReason::WrongKind { wanted: "an id", found: node.kind().with_article() }),
     }
 }
 

@@ -19,8 +19,8 @@ use super::row::{
 use super::schema::Schema;
 use crate::check::Problem;
 use crate::home::{
-    Extent, Found, Inspect, MessageRange, MessageRecord, Messages, Quarantined, Read, ReadError, Reason,
-    SessionFiles, SessionRecord, Want,
+    Extent, Found, Inspect, MessageDetail, MessageRange, MessageRecord, Messages, Quarantined, Read,
+    ReadError, SessionFiles, SessionRecord, UnreadableReason,
 };
 use crate::home_url::HomeUrl;
 use crate::query::SessionQuery;
@@ -107,7 +107,12 @@ impl Read for OpencodeDatabase {
         Ok(None)
     }
 
-    fn messages<'h>(&'h self, session: &'h SessionRecord, range: &MessageRange, want: Want) -> Messages<'h> {
+    fn messages<'h>(
+        &'h self,
+        session: &'h SessionRecord,
+        range: &MessageRange,
+        detail: MessageDetail,
+    ) -> Messages<'h> {
         // Messages of the second store that are not given out yet, in order; `None` until they are read.
         let mut converted: Option<VecDeque<MessageRecord>> = None;
         // The position in the first store, inside `None` at its start; outside `None` where that store is missing or read to
@@ -120,19 +125,19 @@ impl Read for OpencodeDatabase {
             }
             let mut found: Found<Vec<MessageRecord>> = Found::default();
             if converted.is_none() {
-                converted = Some(self.all_converted(session, want, &mut found.quarantined)?);
+                converted = Some(self.all_converted(session, detail, &mut found.quarantined)?);
             }
             let converted = converted.get_or_insert_default();
             let Some(cursor) = after.take() else {
                 found.value.extend(std::mem::take(converted));
                 return Ok(Some(found));
             };
-            let page = self.read(|connection| read_page(connection, &session.id, cursor.as_ref(), want));
+            let page = self.read(|connection| read_page(connection, &session.id, cursor.as_ref(), detail));
             let page = match page {
                 Ok(page) => page,
                 Err(error) if is_damage(&error) => {
                     let rest =
-                        self.salvage_messages(session, want, cursor.as_ref(), &mut found.quarantined)?;
+                        self.salvage_messages(session, detail, cursor.as_ref(), &mut found.quarantined)?;
                     MessagePage { rows: rest, unusable: Vec::new(), next: None }
                 }
                 Err(error) => return Err(self.read_error(&error)),
@@ -243,7 +248,7 @@ impl OpencodeDatabase {
             Err(error) => {
                 unusable.push(Quarantined {
                     place: format!("{place}.project_id"),
-                    reason: Reason::BadName(error),
+                    reason: UnreadableReason::BadName(error),
                     session: Some(id.clone()),
                 });
                 ProjectId::global()
@@ -267,7 +272,7 @@ fn read_page(
     connection: &Connection,
     session: &SessionId,
     after: Option<&RowCursor>,
-    want: Want,
+    detail: MessageDetail,
 ) -> rusqlite::Result<MessagePage> {
     const FIRST: &str = "SELECT id, time_created, data FROM message WHERE session_id = ?1 \
          ORDER BY time_created, id LIMIT ?2";
@@ -285,7 +290,7 @@ fn read_page(
         let position = (ColumnValue::from(row.get_ref(1)?), ColumnValue::from(row.get_ref(0)?));
         match message_record(session, row.get_ref(0)?, row.get_ref(1)?, row.get_ref(2)?) {
             Ok(mut record) => {
-                read_parts(connection, session, &mut record, want)?;
+                read_parts(connection, session, &mut record, detail)?;
                 n_bytes += record.stored.document.bytes().len();
                 n_bytes += record.parts.iter().map(|part| part.document.bytes().len()).sum::<usize>();
                 page.rows.push(record);
@@ -304,10 +309,10 @@ fn read_parts(
     connection: &Connection,
     session: &SessionId,
     record: &mut MessageRecord,
-    want: Want,
+    detail: MessageDetail,
 ) -> rusqlite::Result<()> {
     let Key::Message(_, message) = record.stored.key.clone() else { return Ok(()) };
-    if want == Want::PartCounts {
+    if detail == MessageDetail::PartCounts {
         let mut statement = connection.prepare_cached("SELECT count(*) FROM part WHERE message_id = ?1")?;
         record.n_parts = statement.query_row([message.as_str()], |row| row.get(0))?;
         return Ok(());
@@ -317,7 +322,7 @@ fn read_parts(
     let mut rows = statement.query([message.as_str()])?;
     while let Some(row) = rows.next()? {
         let data = row.get_ref(1)?;
-        if want == Want::ToolCalls && is_no_tool_call(data) {
+        if detail == MessageDetail::ToolCalls && is_no_tool_call(data) {
             record.n_parts += 1;
         } else {
             add_part(session, &message, record, row.get_ref(0)?, data);
@@ -395,7 +400,7 @@ fn todo_list(
     connection: &Connection,
     schema: &Schema,
     session: &SessionId,
-) -> rusqlite::Result<Option<Result<Document, Reason>>> {
+) -> rusqlite::Result<Option<Result<Document, UnreadableReason>>> {
     let columns = schema.present("todo", column::TODO);
     let sql = format!("SELECT {} FROM todo WHERE session_id = ?1 ORDER BY position", names(&columns));
     let mut statement = connection.prepare_cached(&sql)?;

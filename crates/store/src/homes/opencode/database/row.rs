@@ -9,7 +9,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Row, ToSql};
 
 use super::column::{DocumentColumn, write_object};
-use crate::home::{MessageRecord, Quarantined, Reason, row_place};
+use crate::home::{MessageRecord, Quarantined, UnreadableReason, row_place};
 
 /// `time_created` and `id` of a row, whatever they hold.
 pub(super) type RowCursor = (ColumnValue, ColumnValue);
@@ -64,7 +64,7 @@ pub(super) fn message_record(
     let id = text_of(id);
     let place = format!("message[{id}]");
     let problem = |reason| Quarantined { place: place.clone(), reason, session: Some(session.clone()) };
-    let id = MessageId::parse_opencode(&id).map_err(|error| problem(Reason::BadName(error)))?;
+    let id = MessageId::parse_opencode(&id).map_err(|error| problem(UnreadableReason::BadName(error)))?;
     let key = Key::Message(session.clone(), id);
     let document = row_document(&key, data).map_err(problem)?;
     let made = match time {
@@ -86,7 +86,7 @@ pub(super) fn add_part(
     record.n_parts += 1;
     let id = text_of(id);
     let place = format!("part[{id}]");
-    let read = PartId::parse_opencode(&id).map_err(Reason::BadName).and_then(|id| {
+    let read = PartId::parse_opencode(&id).map_err(UnreadableReason::BadName).and_then(|id| {
         let position = Position::of_part(&id, record.made);
         let key = Key::Part(session.clone(), message.clone(), id);
         let document = row_document(&key, data)?;
@@ -111,35 +111,35 @@ pub(super) fn sort_parts(record: &mut MessageRecord) {
 }
 
 /// The document of a message or part.
-pub(super) fn row_document(key: &Key, data: ValueRef<'_>) -> Result<Document, Reason> {
+pub(super) fn row_document(key: &Key, data: ValueRef<'_>) -> Result<Document, UnreadableReason> {
     let bytes = match data {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,
-        ValueRef::Null => return Err(Reason::WrongKind { wanted: "JSON", found: "nothing" }),
+        ValueRef::Null => return Err(UnreadableReason::WrongKind { wanted: "JSON", found: "nothing" }),
         ValueRef::Integer(_) | ValueRef::Real(_) => {
-            return Err(Reason::WrongKind { wanted: "JSON", found: "a number" });
+            return Err(UnreadableReason::WrongKind { wanted: "JSON", found: "a number" });
         }
     };
-    let document = arrange::from_row(key, bytes).map_err(Reason::Json)?;
+    let document = arrange::from_row(key, bytes).map_err(UnreadableReason::Json)?;
     match document.root().kind() {
         annals_core::json::Kind::Object => Ok(document),
-        kind => Err(Reason::WrongKind { wanted: "an object", found: kind.with_article() }),
+        kind => Err(UnreadableReason::WrongKind { wanted: "an object", found: kind.with_article() }),
     }
 }
 
-pub(super) fn json_of(value: ValueRef<'_>) -> Result<Document, Reason> {
+pub(super) fn json_of(value: ValueRef<'_>) -> Result<Document, UnreadableReason> {
     match value {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
-            Document::parse(bytes.to_vec()).map_err(Reason::Json)
+            Document::parse(bytes.to_vec()).map_err(UnreadableReason::Json)
         }
-        _ => Err(Reason::WrongKind { wanted: "JSON", found: "no text" }),
+        _ => Err(UnreadableReason::WrongKind { wanted: "JSON", found: "no text" }),
     }
 }
 
 /// A list of documents as one.
-pub(super) fn array(items: &[Document]) -> Result<Document, Reason> {
+pub(super) fn array(items: &[Document]) -> Result<Document, UnreadableReason> {
     let mut writer = JsWriter::new(Style::Compact, 0);
     writer.array(|writer| items.iter().for_each(|item| writer.item(item)));
-    Document::parse(writer.finish()).map_err(Reason::Json)
+    Document::parse(writer.finish()).map_err(UnreadableReason::Json)
 }
 
 /// The object of a row, and what of it could not be used.
@@ -153,13 +153,17 @@ pub(super) fn object(
     let mut unusable = Vec::new();
     write_object(&mut writer, columns, row, &mut |column, reason| {
         let place = format!("{place}.{column}");
-        unusable.push(Quarantined { place, reason: Reason::Column(reason), session: session.cloned() });
+        unusable.push(Quarantined {
+            place,
+            reason: UnreadableReason::Column(reason),
+            session: session.cloned(),
+        });
     })?;
     let document = Document::parse(writer.finish()).unwrap_or_else(|error| {
         // Only nesting or size beyond any document can be at fault.
         unusable.push(Quarantined {
             place: place.to_owned(),
-            reason: Reason::Json(error),
+            reason: UnreadableReason::Json(error),
             session: session.cloned(),
         });
         Document::new(&Session::default())
@@ -191,10 +195,14 @@ pub(super) fn place_of(key: &Key) -> String {
 }
 
 pub(super) fn bad_id(table: &str, id: &str, error: IdError) -> Quarantined {
-    Quarantined { place: format!("{table}[{id}]"), reason: Reason::BadName(error), session: None }
+    Quarantined { place: format!("{table}[{id}]"), reason: UnreadableReason::BadName(error), session: None }
 }
 
 /// Rows that cannot be read because the file is damaged there.
 pub(super) fn damaged(place: &str, error: &rusqlite::Error) -> Quarantined {
-    Quarantined { place: place.to_owned(), reason: Reason::Damaged(error.to_string()), session: None }
+    Quarantined {
+        place: place.to_owned(),
+        reason: UnreadableReason::Damaged(error.to_string()),
+        session: None,
+    }
 }

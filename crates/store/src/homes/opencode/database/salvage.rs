@@ -11,7 +11,9 @@ use super::column::{self, DocumentColumn};
 use super::row::{
     ColumnValue, RowCursor, add_part, array, message_record, names, object, place_of, sort_parts, text_of,
 };
-use crate::home::{DamagedRows, Found, MessageRecord, Quarantined, ReadError, Reason, SessionRecord, Want};
+use crate::home::{
+    DamagedRows, Found, MessageDetail, MessageRecord, Quarantined, ReadError, SessionRecord, UnreadableReason,
+};
 use crate::sqlite::salvage::{Scan, Unreadable};
 
 impl OpencodeDatabase {
@@ -37,7 +39,7 @@ impl OpencodeDatabase {
         found.quarantined.extend(unreadable.into_iter().map(|Unreadable { first, last, what }| {
             Quarantined {
                 place: DamagedRows { table: table.to_owned(), first, last }.to_string(),
-                reason: Reason::Damaged(what),
+                reason: UnreadableReason::Damaged(what),
                 session: None,
             }
         }));
@@ -82,7 +84,7 @@ impl OpencodeDatabase {
     pub(super) fn salvage_messages(
         &self,
         session: &SessionRecord,
-        want: Want,
+        detail: MessageDetail,
         after: Option<&RowCursor>,
         quarantined: &mut Vec<Quarantined>,
     ) -> Result<Vec<MessageRecord>, ReadError> {
@@ -125,7 +127,7 @@ impl OpencodeDatabase {
         for record in &mut records {
             record.parts.sort_by(|a, b| a.place.cmp(&b.place));
             sort_parts(record);
-            if want == Want::PartCounts {
+            if detail == MessageDetail::PartCounts {
                 record.parts.clear();
             }
         }

@@ -21,7 +21,7 @@ use super::journal::{self, Journal, JournalStep};
 use super::layout::{Layout, flat_path};
 use super::read::locate;
 use super::{OpencodeDirectory, Root, Tree};
-use crate::home::{CommitError, ConflictKind, Native, Reason, Receipt, Write};
+use crate::home::{CommitError, ConflictKind, Native, Receipt, UnreadableReason, Write};
 use crate::homes::opencode::foreign::refuse_foreign;
 use crate::ids::hex;
 use crate::project::IdentityRule;
@@ -269,7 +269,7 @@ impl Committer<'_> {
             let current = match self.files.bytes(&path) {
                 Ok(current) => current.map(|bytes| ContentHash::of(&bytes)),
                 // A directory can be neither replaced nor deleted as a file, and that must show before the decision.
-                Err(reason @ Reason::NotAFile(_)) => return Err(unusable(reason.to_string())),
+                Err(reason @ UnreadableReason::NotAFile(_)) => return Err(unusable(reason.to_string())),
                 // The file cannot be read. Only a change that expects anything may overwrite it.
                 Err(_) if change.expected == Expected::Anything => None,
                 Err(reason) => return Err(unusable(reason.to_string())),

@@ -13,7 +13,7 @@ use annals_core::id::Millis;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use crate::home::Reason;
+use crate::home::UnreadableReason;
 use crate::platform::{self, EntryKind, Folder};
 
 /// A root directory and what is beneath it.
@@ -76,7 +76,7 @@ impl Files {
     }
 
     /// The bytes of a file; `None` if it does not exist.
-    pub(super) fn bytes(&self, path: &str) -> Result<Option<Vec<u8>>, Reason> {
+    pub(super) fn bytes(&self, path: &str) -> Result<Option<Vec<u8>>, UnreadableReason> {
         match platform::again(|| self.dir.open_with(path, &platform::read_options())) {
             Ok(file) => Files::contents(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -88,7 +88,7 @@ impl Files {
     ///
     /// Opening, one read and closing is all that most files take: what is shorter than the buffer and not empty needs no
     /// look at its size. Anything else does, be it to read the rest or to say what is there instead of a file.
-    fn contents(mut file: cap_std::fs::File) -> Result<Option<Vec<u8>>, Reason> {
+    fn contents(mut file: cap_std::fs::File) -> Result<Option<Vec<u8>>, UnreadableReason> {
         use io::Read;
         // Kept, because clearing it takes as long as reading most files.
         thread_local! {
@@ -106,11 +106,15 @@ impl Files {
         }
         let metadata = file.metadata().map_err(|error| refusal(&error))?;
         if !metadata.is_file() {
-            return Err(Reason::NotAFile(if metadata.is_dir() { "a directory" } else { "a pipe or device" }));
+            return Err(UnreadableReason::NotAFile(if metadata.is_dir() {
+                "a directory"
+            } else {
+                "a pipe or device"
+            }));
         }
         first.map_err(|error| refusal(&error))?;
         if metadata.len() > annals_core::json::Tape::MAX_BYTES as u64 {
-            return Err(Reason::Refused("the file is larger than 1 GiB".to_owned()));
+            return Err(UnreadableReason::Refused("the file is larger than 1 GiB".to_owned()));
         }
         let mut bytes = Vec::with_capacity(metadata.len() as usize + 1);
         bytes.extend_from_slice(&beginning);
@@ -125,11 +129,11 @@ impl Files {
 }
 
 /// Why a file could not be read, in words that help.
-fn refusal(error: &io::Error) -> Reason {
+fn refusal(error: &io::Error) -> UnreadableReason {
     // A refusal that is not the system's is cap-std's: the path would have left the root.
     match (error.kind(), error.raw_os_error()) {
-        (io::ErrorKind::PermissionDenied, None) => Reason::LeavesHome,
-        _ => Reason::Refused(error.to_string()),
+        (io::ErrorKind::PermissionDenied, None) => UnreadableReason::LeavesHome,
+        _ => UnreadableReason::Refused(error.to_string()),
     }
 }
 
@@ -143,13 +147,16 @@ impl FilesView<'_> {
     }
 
     /// The entries of a directory, hidden ones and names that are not UTF-8 left out. A missing directory is empty.
-    pub(super) fn list(&self, path: &str) -> Result<Vec<DirectoryEntry>, Reason> {
+    pub(super) fn list(&self, path: &str) -> Result<Vec<DirectoryEntry>, UnreadableReason> {
         Ok(self.open_listed(path)?.1)
     }
 
     /// The entries of a directory as [`Self::list`] gives them, and the directory itself if it exists: files in it can be read
     /// without opening it again.
-    pub(super) fn open_listed(&self, path: &str) -> Result<(Option<Folder>, Vec<DirectoryEntry>), Reason> {
+    pub(super) fn open_listed(
+        &self,
+        path: &str,
+    ) -> Result<(Option<Folder>, Vec<DirectoryEntry>), UnreadableReason> {
         let listed = Folder::open(&self.files.dir, path).and_then(|folder| {
             let entries = self.files.entries(&folder, path)?;
             Ok((Some(folder), entries))
@@ -164,7 +171,7 @@ impl FilesView<'_> {
     }
 
     /// How many entries of a directory have a name that `counts`. Counts like a listing would, but holds no listing in memory.
-    pub(super) fn count(&self, path: &str, counts: impl Fn(&str) -> bool) -> Result<usize, Reason> {
+    pub(super) fn count(&self, path: &str, counts: impl Fn(&str) -> bool) -> Result<usize, UnreadableReason> {
         if !self.overlay.is_empty() {
             return Ok(self.list(path)?.iter().filter(|entry| counts(&entry.name)).count());
         }
@@ -181,7 +188,11 @@ impl FilesView<'_> {
     ///
     /// OpenCode rewrites files in place, so a reader can meet half of one. A file that does not parse and has just been
     /// written is read once more after a moment; then it is reported.
-    pub(super) fn read(&self, path: &str, shape: DocumentShape) -> Result<Option<Document>, Reason> {
+    pub(super) fn read(
+        &self,
+        path: &str,
+        shape: DocumentShape,
+    ) -> Result<Option<Document>, UnreadableReason> {
         self.read_in(None, path, shape)
     }
 
@@ -191,16 +202,16 @@ impl FilesView<'_> {
         folder: Option<&Folder>,
         path: &str,
         shape: DocumentShape,
-    ) -> Result<Option<Document>, Reason> {
+    ) -> Result<Option<Document>, UnreadableReason> {
         let Some(bytes) = self.bytes_in(folder, path)? else { return Ok(None) };
         let document = match Document::parse(bytes) {
             Ok(document) => document,
             Err(_) if is_fresh(self.files.modified(path)) => {
                 std::thread::sleep(TORN_READ_DELAY);
                 let Some(bytes) = self.bytes(path)? else { return Ok(None) };
-                Document::parse(bytes).map_err(Reason::Json)?
+                Document::parse(bytes).map_err(UnreadableReason::Json)?
             }
-            Err(error) => return Err(Reason::Json(error)),
+            Err(error) => return Err(UnreadableReason::Json(error)),
         };
         let (wanted, kind) = match shape {
             DocumentShape::Object => ("an object", annals_core::json::Kind::Object),
@@ -208,12 +219,12 @@ impl FilesView<'_> {
         };
         let found = document.root().kind();
         if found != kind {
-            return Err(Reason::WrongKind { wanted, found: found.with_article() });
+            return Err(UnreadableReason::WrongKind { wanted, found: found.with_article() });
         }
         Ok(Some(document))
     }
 
-    fn bytes_in(&self, folder: Option<&Folder>, path: &str) -> Result<Option<Vec<u8>>, Reason> {
+    fn bytes_in(&self, folder: Option<&Folder>, path: &str) -> Result<Option<Vec<u8>>, UnreadableReason> {
         let name = path.rsplit('/').next().unwrap_or(path);
         match folder.filter(|_| self.overlay.is_empty()).map(|folder| folder.open_file(name)) {
             Some(Ok(file)) => Files::contents(file),
@@ -224,7 +235,7 @@ impl FilesView<'_> {
     }
 
     /// The bytes of a file; `None` if it does not exist.
-    pub(super) fn bytes(&self, path: &str) -> Result<Option<Vec<u8>>, Reason> {
+    pub(super) fn bytes(&self, path: &str) -> Result<Option<Vec<u8>>, UnreadableReason> {
         match self.overlay.get(path) {
             Some(None) => return Ok(None),
             // Once the content has moved to its place it is no longer where it was staged.

@@ -7,7 +7,7 @@ use annals_core::id::{MessageId, SessionId};
 use super::OpencodeDirectory;
 use super::files::DocumentShape;
 use super::read::{documents, entries};
-use crate::home::{Quarantined, Reason};
+use crate::home::{Quarantined, UnreadableReason};
 
 /// The parts of a message that no longer exists.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl OpencodeDirectory {
             for (_, path) in &parts {
                 match tree.view.read(path, DocumentShape::Object) {
                     Ok(document) => session = document.as_ref().and_then(named),
-                    Err(reason @ Reason::Refused(_)) => {
+                    Err(reason @ UnreadableReason::Refused(_)) => {
                         orphans.unlisted.push(Quarantined { place: tree.place(path), reason, session: None });
                     }
                     Err(_) => {}

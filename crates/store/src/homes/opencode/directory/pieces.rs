@@ -9,7 +9,7 @@ use super::commit::{Committer, FileEdit, LOCK_PATIENCE};
 use super::layout::{Layout, flat_path};
 use super::{OpencodeDirectory, Root};
 use crate::home::pieces::{Exchange, Noter, Piece, Undo, hash_of};
-use crate::home::{CommitError, ConflictKind, ReadError, Reason, Write};
+use crate::home::{CommitError, ConflictKind, ReadError, UnreadableReason, Write};
 
 impl Undo for OpencodeDirectory {
     fn note_commits(&mut self, noter: Noter) {
@@ -128,7 +128,7 @@ impl OpencodeDirectory {
             Err(reason) => Err(CommitError::Failed {
                 path: self.path.join(place).display().to_string(),
                 source: io::Error::other(match reason {
-                    Reason::Refused(what) => what,
+                    UnreadableReason::Refused(what) => what,
                     reason => reason.to_string(),
                 }),
             }),

@@ -14,8 +14,8 @@ use super::layout::{Layout, flat_path, stem};
 use super::{OpencodeDirectory, Tree};
 use crate::check::Problem;
 use crate::home::{
-    Extent, Found, Inspect, MessageRange, MessageRecord, Messages, Quarantined, Read, ReadError, Reason,
-    SessionFiles, SessionRecord, Want,
+    Extent, Found, Inspect, MessageDetail, MessageRange, MessageRecord, Messages, Quarantined, Read,
+    ReadError, SessionFiles, SessionRecord, UnreadableReason,
 };
 use crate::home_url::HomeUrl;
 use crate::parallel;
@@ -89,7 +89,12 @@ impl Read for OpencodeDirectory {
         unreadable.map_or(Ok(None), |problem| Err(problem.into()))
     }
 
-    fn messages<'h>(&'h self, session: &'h SessionRecord, range: &MessageRange, want: Want) -> Messages<'h> {
+    fn messages<'h>(
+        &'h self,
+        session: &'h SessionRecord,
+        range: &MessageRange,
+        detail: MessageDetail,
+    ) -> Messages<'h> {
         let Some(root) = self.root_of(&session.stored.place) else { return Messages::none() };
         let mut mark = Mark::now(&root.files);
         let mut tree = root.tree();
@@ -103,11 +108,16 @@ impl Read for OpencodeDirectory {
             }
             let mut tries = 0;
             let records = loop {
-                let records: Vec<_> = match want {
-                    Want::Parts | Want::ToolCalls if batch.len() > 4 => parallel::run(|| {
-                        batch.par_iter_mut().map(|pending| complete(&tree, session, pending, want)).collect()
-                    }),
-                    _ => batch.iter_mut().map(|pending| complete(&tree, session, pending, want)).collect(),
+                let records: Vec<_> = match detail {
+                    MessageDetail::Parts | MessageDetail::ToolCalls if batch.len() > 4 => {
+                        parallel::run(|| {
+                            batch
+                                .par_iter_mut()
+                                .map(|pending| complete(&tree, session, pending, detail))
+                                .collect()
+                        })
+                    }
+                    _ => batch.iter_mut().map(|pending| complete(&tree, session, pending, detail)).collect(),
                 };
                 // A message with its parts is what one transaction left, not a mixture of two. Against writers that
                 // never pause, though, reading must come to an end.
@@ -434,7 +444,7 @@ fn complete(
     tree: &Tree<'_>,
     session: &SessionRecord,
     pending: &mut Pending,
-    want: Want,
+    detail: MessageDetail,
 ) -> Result<Option<MessageRecord>, Quarantined> {
     let key = Key::Message(session.id.clone(), pending.id.clone());
     let stored = match pending.stored.take() {
@@ -448,7 +458,7 @@ fn complete(
     let stored = stored.at(pending.position);
     let mut record = MessageRecord { stored, made, parts: Vec::new(), n_parts: 0, quarantined: Vec::new() };
     let directory = tree.layout.parts(&session.id, &pending.id);
-    if want == Want::PartCounts {
+    if detail == MessageDetail::PartCounts {
         match tree.view.count(&directory, |name| stem(tree.layout, name).is_some()) {
             Ok(n_parts) => record.n_parts = n_parts,
             Err(reason) => {
@@ -545,5 +555,5 @@ fn read_document_in(
 }
 
 fn bad_name(tree: &Tree<'_>, path: &str, error: IdError) -> Quarantined {
-    Quarantined { place: tree.place(path), reason: Reason::BadName(error), session: None }
+    Quarantined { place: tree.place(path), reason: UnreadableReason::BadName(error), session: None }
 }

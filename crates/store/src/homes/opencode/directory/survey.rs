@@ -18,7 +18,7 @@ use super::files::DocumentShape;
 use super::layout::{Layout, stem};
 use super::read::{self, LocatedSession};
 use super::{OpencodeDirectory, Tree};
-use crate::home::{Found, Quarantined, Read, ReadError, Reason, SessionRecord};
+use crate::home::{Found, Quarantined, Read, ReadError, SessionRecord, UnreadableReason};
 use crate::platform::{self, Stamp};
 use crate::query::SessionQuery;
 use crate::sync::source::{Seen, Sighting, Source, Survey};
@@ -129,7 +129,7 @@ impl Source for OpencodeDirectory {
             let seen = match MessageId::parse_opencode(id) {
                 Ok(id) => since.message(id, &path, stamp, &mut quarantined),
                 Err(error) => {
-                    quarantined.push(since.problem(&path, Reason::BadName(error)));
+                    quarantined.push(since.problem(&path, UnreadableReason::BadName(error)));
                     continue;
                 }
             };
@@ -157,7 +157,7 @@ impl Source for OpencodeDirectory {
                 match read::read_document(&tree, &path, DocumentShape::Object, key) {
                     Ok(stored) => found.value.extend(stored),
                     // Only what may be readable next time is worth another try; `check` finds what is damaged.
-                    Err(problem) if matches!(problem.reason, Reason::Refused(_)) => {
+                    Err(problem) if matches!(problem.reason, UnreadableReason::Refused(_)) => {
                         found.quarantined.push(problem);
                     }
                     Err(_) => {}
@@ -182,7 +182,7 @@ impl Since<'_> {
         Stamps { files: &self.tree.view.files.dir }
     }
 
-    fn problem(&self, path: &str, reason: Reason) -> Quarantined {
+    fn problem(&self, path: &str, reason: UnreadableReason) -> Quarantined {
         Quarantined { place: self.tree.place(path), reason, session: Some(self.session.clone()) }
     }
 
@@ -224,7 +224,7 @@ impl Since<'_> {
                 }
             }
             Err(error) => {
-                seen.quarantined.push(self.problem(&parts, Reason::Refused(error.to_string())));
+                seen.quarantined.push(self.problem(&parts, UnreadableReason::Refused(error.to_string())));
             }
         }
         seen.is_complete = seen.quarantined.is_empty();
@@ -238,7 +238,7 @@ impl Since<'_> {
         let part = match PartId::parse_opencode(part) {
             Ok(part) => part,
             Err(error) => {
-                seen.quarantined.push(self.problem(&path, Reason::BadName(error)));
+                seen.quarantined.push(self.problem(&path, UnreadableReason::BadName(error)));
                 return;
             }
         };

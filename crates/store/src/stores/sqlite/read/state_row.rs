@@ -6,7 +6,7 @@ use rusqlite::Row;
 
 use super::super::codec::{self, Damage};
 use super::super::scan::Bound;
-use crate::home::{Quarantined, Reason};
+use crate::home::{Quarantined, UnreadableReason};
 use crate::state_hash::StateHash;
 
 /// A row of `document` or `past`, without its key.
@@ -66,8 +66,9 @@ impl StateRow {
         if self.hash.is_none() {
             return Ok(None);
         }
-        let damaged = |reason: Reason| Quarantined { place: place.to_owned(), reason, session: None };
+        let damaged =
+            |reason: UnreadableReason| Quarantined { place: place.to_owned(), reason, session: None };
         let text = self.text.map_err(|damage| damaged(damage.into()))?;
-        Document::parse(text).map(Some).map_err(|error| damaged(Reason::Json(error)))
+        Document::parse(text).map(Some).map_err(|error| damaged(UnreadableReason::Json(error)))
     }
 }

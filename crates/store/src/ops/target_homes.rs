@@ -4,37 +4,37 @@ use annals_core::id::SessionId;
 
 use super::OperationError;
 use crate::home::pieces::Undo;
-use crate::home::{ReadError, Reason, SessionRecord};
+use crate::home::{ReadError, SessionRecord, UnreadableReason};
 use crate::open;
 use crate::workspace::Workspace;
 
 /// A home that an operation goes to.
-pub struct Place {
+pub struct TargetHome {
     /// Its canonical name.
     pub url: String,
     /// The home.
     pub home: Box<dyn Undo>,
 }
 
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for TargetHome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Place").field(&self.url).finish()
+        f.debug_tuple("TargetHome").field(&self.url).finish()
     }
 }
 
 /// The homes that an operation on some sessions goes to.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct TargetHomes {
     /// Own homes that hold any of the sessions.
-    pub homes: Vec<Place>,
+    pub homes: Vec<TargetHome>,
     /// Own homes that held a session when they were last seen, and cannot be reached.
     pub vanished: Vec<String>,
 }
 
-impl Places {
+impl TargetHomes {
     /// Finds the user's own homes that hold any of these sessions.
-    pub fn of(workspace: &Workspace<'_>, sessions: &[SessionRecord]) -> Result<Places, OperationError> {
-        let mut places = Places::default();
+    pub fn of(workspace: &Workspace<'_>, sessions: &[SessionRecord]) -> Result<TargetHomes, OperationError> {
+        let mut targets = TargetHomes::default();
         // The homes that had each of them at the last look.
         let mut known: Vec<(&SessionId, Vec<String>)> = Vec::new();
         for record in sessions {
@@ -59,24 +59,24 @@ impl Places {
                 }
             }
             if holds {
-                places.homes.push(Place { url, home });
+                targets.homes.push(TargetHome { url, home });
             }
         }
         // A home that is not where it was is not found by looking where homes are.
         let is_absent = |url: &str| open::open_undoable(url).is_err_and(|error| error.is_absent());
         let homes = workspace.store().followed_homes()?.into_iter();
         let own = homes.filter(|home| home.is_own).map(|home| home.url);
-        places.vanished =
+        targets.vanished =
             own.filter(|url| is_known(url) && !opened.contains(url) && is_absent(url)).collect();
-        Ok(places)
+        Ok(targets)
     }
 
     /// The homes among these that hold a session.
-    pub fn holding(&self, session: &SessionId) -> Result<Vec<&Place>, OperationError> {
+    pub fn holding(&self, session: &SessionId) -> Result<Vec<&TargetHome>, OperationError> {
         let mut holding = Vec::new();
-        for place in &self.homes {
-            if place.home.session(session)?.is_some() {
-                holding.push(place);
+        for target in &self.homes {
+            if target.home.session(session)?.is_some() {
+                holding.push(target);
             }
         }
         Ok(holding)
@@ -86,7 +86,11 @@ impl Places {
 /// A session is not where it was at the last look. Makes sure that it is gone, and not just among what cannot be listed.
 fn expect_listed(url: &str, session: &SessionId) -> Result<(), OperationError> {
     let survey = open::open_source(url)?.survey()?;
-    match survey.quarantined.into_iter().find(|problem| !matches!(problem.reason, Reason::BadName(_))) {
+    match survey
+        .quarantined
+        .into_iter()
+        .find(|problem| !matches!(problem.reason, UnreadableReason::BadName(_)))
+    {
         Some(problem) => Err(ReadError::Unreadable(problem.of(session)).into()),
         None => Ok(()),
     }
