@@ -1,7 +1,7 @@
-//! Events: what is committed to a home, told to those who subscribe.
+//! Events: subscribers learn of every commit to a home.
 //!
-//! An event follows its commit, so a subscriber can read what it is told about. This file has the trait and its words; a home
-//! that keeps revisions implements it.
+//! An event follows its commit, so a subscriber can read what the event names. This file has the trait and its types; a home
+//! that keeps revisions implements the trait.
 //!
 //! ```
 //! use annals::SqliteStore;
@@ -35,7 +35,7 @@ use annals_core::Key;
 
 use crate::home::{ReadError, Revision};
 
-/// A home that tells what is committed to it, whichever process commits.
+/// A home that reports commits to it, from any process.
 pub trait Events: Send + Sync {
     /// Subscribes to every revision from `start` on.
     fn subscribe(&self, start: Start) -> Result<Subscription, SubscribeError>;
@@ -46,8 +46,8 @@ pub trait Events: Send + Sync {
 pub enum Start {
     /// With the next commit.
     Now,
-    /// After the revision with this number, where an earlier subscription had got to for instance. `After(0)` begins with the
-    /// first revision.
+    /// After the revision with this number, for example the last one that an earlier subscription received. `After(0)` begins with
+    /// the first revision.
     After(i64),
 }
 
@@ -56,8 +56,8 @@ pub enum Start {
 pub struct Event {
     /// The revision.
     pub revision: Revision,
-    /// The documents that the revision changed, each once, with what the revision left of it. Later revisions take nothing away
-    /// from this list, but a document that is read may already say what a later revision made of it.
+    /// The documents that the revision changed, each once, with whether the revision wrote or deleted it. Later revisions remove
+    /// nothing from this list, but a document that is read may already have the state of a later revision.
     ///
     /// Two things can be missing from the list of a revision that was committed some time ago: documents of sessions that were
     /// forgotten since; and, of a revision that was learnt later about an earlier time, documents whose state of that time was
@@ -65,8 +65,8 @@ pub struct Event {
     pub changes: Vec<EventChange>,
 }
 
-/// What a revision did to a document. The key of a session names the project that the session was filed under then; a session that moves
-/// to another project is one put, under its new key.
+/// Change that a revision made to a document. The key of a session names the project that the session was filed under then; a session
+/// that moves to another project is one put, under its new key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventChange {
@@ -85,13 +85,13 @@ impl EventChange {
     }
 }
 
-/// An endless supply of events in the order of their revisions' numbers, which is the order of commits: none is left out and none
-/// comes twice. What was learnt later about earlier times comes when it was learnt; its revision has a high number and an early
-/// time.
+/// An endless supply of events in the order of their revisions' numbers, which is the order of commits: no event is left out and none
+/// comes twice. Earlier states that sync learns of later come when they are learnt; their revisions have high numbers and early
+/// times.
 ///
-/// A subscription owns what it needs. It can be moved to another thread, and it goes on when the store it came from is dropped: it
-/// keeps the file open by itself. A subscriber that does not read delays nobody and takes no memory beyond a fixed bound; it finds
-/// everything it has missed when it reads again.
+/// A subscription owns everything it needs. It can be moved to another thread, and it goes on when the store it came from is dropped: it
+/// keeps the file open itself. A subscriber that does not read delays no other process and takes no memory beyond a fixed bound; it
+/// receives every event it has missed when it reads again.
 #[derive(Debug)]
 pub struct Subscription {
     supply: Box<dyn Supply>,
@@ -110,23 +110,23 @@ impl Subscription {
 
     /// Waits for the next event. Returns `None` after `timeout`; `Duration::MAX` waits forever.
     ///
-    /// After an error the subscription is where it was: the same call may succeed later where the error was
+    /// After an error the subscription is where it was: the same call may succeed later if the error was
     /// [`NextError::Read`].
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Arc<Event>>, NextError> {
         self.supply.next(timeout)
     }
 }
 
-/// A subscription could not begin.
+/// Error of a subscription that could not begin.
 ///
-/// Revisions are never removed, so there is no number that is too old. A number that a store had before a backup was restored, and that
-/// other commits have reached again since, cannot be told from the number it was.
+/// Revisions are never removed, so no number is too old. After a backup was restored, new commits may reach the number of an earlier
+/// revision again: the two cannot be told apart.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubscribeError {
-    /// There is no such revision yet. The number is of another store, or of a time before a backup was restored.
+    /// There is no such revision yet. The number is from another store, or from before a backup was restored.
     #[error(
-        "there is no revision {after} in {path}, the last one is {head}: read everything anew and subscribe after {head}"
+        "there is no revision {after} in {path}, the last one is {head}: read everything again and subscribe after {head}"
     )]
     Ahead {
         /// The store.
@@ -149,18 +149,18 @@ pub enum SubscribeError {
     Read(#[from] ReadError),
 }
 
-/// A subscription could not go on.
+/// Error of a subscription that could not go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NextError {
-    /// The store no longer has the revision up to which events were told: it was replaced by a backup, or its log was cut.
+    /// The store no longer has the last revision that was received: it was replaced by a backup, or its log was cut off.
     #[error(
-        "{path} no longer has revision {reached} as it was told: read everything anew and subscribe again"
+        "{path} no longer has revision {reached} as it was received: read everything again and subscribe again"
     )]
     Replaced {
         /// The store.
         path: String,
-        /// The number of the last revision that was told.
+        /// The number of the last revision that was received.
         reached: i64,
     },
     /// Revisions are missing between others, which only damage does.

@@ -1,4 +1,4 @@
-//! A message in numbers: who, when, for how much, with which tools. Counting needs no more than this, so a home that keeps these
+//! A message in numbers: who, when, for how much, with which tools. Statistics need no more than this, so a home that keeps these
 //! numbers need not read the documents.
 
 use annals_core::id::Millis;
@@ -20,15 +20,15 @@ pub struct Figures {
     pub provider: Option<String>,
     /// The model that answered.
     pub model: Option<String>,
-    /// Where the answer came from.
+    /// The working directory of the answer.
     pub cwd: Option<String>,
-    /// How the session stands after it.
+    /// State of the session after it.
     pub state: SessionState,
-    /// What it took.
+    /// Cost and tokens.
     pub usage: Usage,
     /// How many parts it has.
     pub n_parts: usize,
-    /// Its tool calls, if they were wanted.
+    /// Its tool calls, if the [`MessageDetail`](crate::record::MessageDetail) asked for them.
     pub calls: Vec<Call>,
     /// Which program wrote it, and in which format.
     pub provenance: Provenance,
@@ -36,17 +36,17 @@ pub struct Figures {
     pub quarantined: Vec<Quarantined>,
 }
 
-/// How a session's last answer stands, as far as its message documents tell. They do not tell whether an agent is running.
+/// State of a session's last answer, judged by its message documents. They do not say whether an agent is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionState {
     /// Nothing was asked yet.
     Empty,
-    /// It ended, and so did the turn.
+    /// The answer ended, and so did the turn.
     Done,
-    /// It ended with an error.
+    /// The answer ended with an error.
     Failed,
-    /// It has not ended, or ended with tool calls that nothing came after: an agent is at work, was cut short, or stopped
-    /// because the user refused a call.
+    /// The answer has not ended, or ended with tool calls that nothing came after: an agent is at work, was interrupted, or
+    /// stopped because the user refused a call.
     Open,
 }
 
@@ -77,7 +77,7 @@ pub enum Role {
     User,
     /// The model.
     Assistant,
-    /// Somebody not known here.
+    /// A role that is not known.
     Other,
 }
 
@@ -93,7 +93,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// What a part tells of its call. None where it does not say of which tool.
+    /// The call of a tool part. `None` if the part does not name its tool.
     pub(crate) fn of(part: &ToolPart<'_>) -> Option<Call> {
         let tool = part.tool.as_ref().filter(|tool| !tool.is_empty())?.to_string();
         let state = part.state.as_ref();
@@ -127,7 +127,7 @@ impl Role {
 }
 
 impl Figures {
-    /// A message of which nothing else is known.
+    /// Figures of a message of which only this is known.
     pub(crate) fn bare(role: Role, made: Millis) -> Figures {
         Figures {
             role,
@@ -145,7 +145,7 @@ impl Figures {
         }
     }
 
-    /// What a message document tells. `made` is when it was made, should it not say.
+    /// Figures from a message document. `made` is used if the document does not say when it was made.
     pub fn of(message: &Message<'_>, made: Millis) -> Figures {
         let answer = match message {
             Message::Assistant(answer) => Some(answer),
@@ -179,8 +179,8 @@ impl Figures {
     }
 }
 
-/// Whether an answer ended with tool calls, after which the agent goes on with another answer. It does not if the tool took
-/// what was asked for (structured output): then the turn is over.
+/// Whether an answer ended with tool calls, after which the agent goes on with another answer. If the tool received the requested
+/// result (structured output), the turn is over.
 pub(crate) fn is_paused(answer: &AssistantMessage<'_>) -> bool {
     answer.error.is_none()
         && answer.structured.is_none()

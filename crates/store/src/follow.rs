@@ -1,7 +1,7 @@
-//! Following homes: what sync needs of a store.
+//! Following homes: the interface that sync needs of a store.
 //!
-//! A store that follows homes knows which ones, and how far it has looked at each of their sessions. It compares the documents that a look finds with
-//! what it has, and commits the differences together with how far the look went. Sync does the rest: it surveys homes, decides what to look at,
+//! A store that follows homes knows which homes, and how far it has looked at each of their sessions. It compares the documents that a look finds
+//! with its own, and commits the differences together with how far the look went. Sync does the rest: it surveys homes, decides what to look at,
 //! and reads.
 
 use std::any::Any;
@@ -23,32 +23,32 @@ pub trait Follow: Read {
     /// The time by the store's clock.
     fn now(&self) -> Millis;
 
-    /// Recognises a home that the store knows at another place, because it was moved or is reached through a link. Also notes that a home is the
-    /// user's own, if it is.
+    /// Recognises a home that the store knows under another path, because it was moved or is reached through a link. If `is_own`, also notes that
+    /// the home is the user's own.
     fn recognise(&self, home: &dyn Source, is_own: bool) -> Result<(), SyncError>;
 
-    /// Adds a home that is followed from now on.
+    /// Adds a home to follow from now on.
     fn add_home(&self, home: &dyn Source, is_own: bool) -> Result<HomeNumber, SyncError>;
 
-    /// What is known of a home as a whole. None if it was never followed.
+    /// What the store knows of a home as a whole. `None` if it never followed the home.
     fn known_home(&self, url: &HomeUrl) -> Result<Option<KnownHome>, ReadError>;
 
-    /// All homes that were ever followed.
+    /// All homes that the store follows or ever followed.
     fn followed_homes(&self) -> Result<Vec<FollowedHome>, ReadError>;
 
     /// The urls of the homes that had a session when they were last looked at.
     fn holders(&self, session: &SessionId) -> Result<Vec<String>, ReadError>;
 
-    /// What is known of each session of a home.
+    /// What the store knows of each session of a home.
     fn origins(&self, home: HomeNumber) -> Result<HashMap<SessionId, Origin>, ReadError>;
 
-    /// The sessions that were forgotten and must not be taken over again.
+    /// The sessions that were forgotten and must not be imported again.
     fn forgotten(&self) -> Result<ForgottenSessions, ReadError>;
 
-    /// Begins to compare the sessions of a home with what the store has. With `with_text`, findings also hold what the text index is to know.
+    /// Begins to compare the sessions of a home with the store. With `with_text`, findings also hold the entries for the text index.
     fn compare(&self, home: ComparedHome, with_text: bool) -> Result<Box<dyn Compare + '_>, ReadError>;
 
-    /// Commits what looks have found, until there is nothing more, in one transaction.
+    /// Commits the findings of looks in one transaction, until `looks` ends.
     fn commit_looks(
         &self,
         home: HomeNumber,
@@ -56,7 +56,7 @@ pub trait Follow: Read {
         looks: &mut dyn Iterator<Item = LookPiece<'_>>,
     ) -> Result<CommittedLooks, CommitError>;
 
-    /// Commits project records. A record that another home gave first stays as it is.
+    /// Commits project records. A record that came from another home first stays as it is.
     fn commit_projects(
         &self,
         home: HomeNumber,
@@ -64,8 +64,8 @@ pub trait Follow: Read {
         projects: &[Stored],
     ) -> Result<Taken, CommitError>;
 
-    /// Commits session documents alone, of sessions of which nothing else has changed. False if one of the sessions has to be looked at instead,
-    /// or another home leads in it by now. The next sync looks at these sessions, so that other changes are still found.
+    /// Commits only the documents of sessions in which nothing else has changed. False if one of the sessions has to be looked at instead,
+    /// or another home leads in it by now. The next sync looks at these sessions, so that it still finds other changes.
     fn commit_sessions(
         &self,
         home: HomeNumber,
@@ -81,10 +81,10 @@ pub trait Follow: Read {
         orphans: &[Stored],
     ) -> Result<Taken, SyncError>;
 
-    /// Commits that sessions are not where they were, of all homes at once: so a session that is gone from several becomes nothing else in between.
+    /// Commits that homes no longer have sessions. All homes come at once, so that a session that is gone from several never shows a state in between.
     fn commit_gone(&self, reason: &CommitReason, gone: &[GoneFrom]) -> Result<CommittedGone, CommitError>;
 
-    /// Commits states of the past that a home's own log tells of. Gives the number of states that are new.
+    /// Commits earlier states from a home's own log. Returns the number of states that are new.
     fn commit_past(
         &self,
         home: HomeNumber,
@@ -92,7 +92,7 @@ pub trait Follow: Read {
         states: Vec<PastState>,
     ) -> Result<usize, CommitError>;
 
-    /// Commits since when documents of a session are what they are, and how far the home's log of it was read.
+    /// Commits since when documents of a session have their current state, and how far the home's log of the session was read.
     fn commit_log_position(
         &self,
         home: HomeNumber,
@@ -101,20 +101,20 @@ pub trait Follow: Read {
         read: LoggedUpTo,
     ) -> Result<(), CommitError>;
 
-    /// Begins to add to the text index. While another process does, this one waits.
+    /// Begins to add to the text index, after waiting for any other process that does.
     fn begin_indexing(&self) -> Result<Box<dyn Indexing + '_>, SearchError>;
 
-    /// Notes evidence of the state of a whole home, and what of it could not be read and belongs to no session.
+    /// Notes evidence of the state of a whole home, and its unreadable documents that belong to no session.
     fn note_home(&self, home: HomeNumber, state: &HomeState<'_>) -> Result<(), SyncError>;
 
-    /// Damage in homes that was noted when they were last looked at: the url of each home, and what could not be read there.
+    /// Damage in homes, as of the last look: the url of each home, and a document that could not be read there.
     fn noted_damage(&self) -> Result<Vec<(String, Quarantined)>, ReadError>;
 
-    /// Notes where the store is, once it has found its homes: a store that was moved or copied looks for them again.
+    /// Notes the store's own path, once it has found its homes: a store that was moved or copied looks for them again.
     fn note_place(&self) -> Result<(), SyncError>;
 }
 
-/// The sessions of one home, held against what the store has. Shared by the threads that look at them.
+/// Comparison of one home's sessions with the store. Shared by the threads that look at them.
 pub trait Compare: Send + Sync {
     /// Begins a look at a session that was last used at `updated`.
     fn session(
@@ -125,21 +125,21 @@ pub trait Compare: Send + Sync {
     ) -> Result<Box<dyn Comparison + '_>, ReadError>;
 }
 
-/// A look at one session, held against what the store has. Nothing is written here: differences are collected until they are taken.
+/// Comparison of one session with the store. Writes nothing: it collects differences until they are taken.
 pub trait Comparison {
-    /// What the look says about the session as a whole.
+    /// Facts about the session as a whole.
     fn look(&self) -> Look;
 
-    /// Tells of which message the documents that follow are, as far as the message could be read.
+    /// Says to which message the next documents belong. `None` if the message was not read.
     fn begin_message(&mut self, message: Option<&Message<'_>>);
 
-    /// Compares a document with what the home had at the last look.
+    /// Compares a document with its state in the home at the last look.
     fn document(&mut self, stored: Stored) -> Result<(), ReadError>;
 
-    /// Finds the parts that messages have lost, given the parts that each has now.
+    /// Finds the parts that messages no longer have, given the parts that each has now.
     fn lost_parts(&mut self, messages: &[(MessageId, HashSet<PartId>)]) -> Result<(), ReadError>;
 
-    /// Finds which of some documents the home had and does not have any more.
+    /// Finds which of these documents the home had and no longer has.
     fn lost_documents(&mut self, keys: &[Key]) -> Result<(), ReadError>;
 
     /// The messages in the store that are not among these, whether they are shown or not.
@@ -151,23 +151,23 @@ pub trait Comparison {
     /// The parts that the store has of a message, whether they are shown or not.
     fn known_parts(&self, message: &MessageId) -> Result<Vec<Key>, ReadError>;
 
-    /// Whether an answer or a call of the session has not ended, as far as the store knows.
+    /// Whether the store has an answer or a call of the session that has not ended.
     fn is_open(&self) -> Result<bool, ReadError>;
 
     /// Takes the differences found since the last time.
     fn take(&mut self) -> Result<Findings, ReadError>;
 }
 
-/// Adds to a text index what looks have committed.
+/// Writer of a text index, which adds what looks have committed.
 pub trait Indexing {
-    /// Adds what was just committed. A failure shows when indexing is finished, so that it stops no commit.
+    /// Adds what was just committed. An error is reported by [`Indexing::finish`], so that it stops no commit.
     fn add(&mut self, committed: Indexable);
 
-    /// Adds everything else that was committed since the index was last written, and makes it durable. Gives the number of documents added.
+    /// Adds everything else that was committed since the index was last written, and makes it durable. Returns the number of documents added.
     fn finish(self: Box<Self>, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<usize, SearchError>;
 }
 
-/// A sync ended early. What was done until then is committed.
+/// Error that ended a sync early. Everything done until then is committed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyncError {
@@ -203,7 +203,7 @@ pub struct KnownHome {
     pub number: HomeNumber,
     /// Evidence of its state when it was last surveyed.
     pub stamp: Vec<u8>,
-    /// Whether everything in it was taken over once.
+    /// Whether everything in it was imported once.
     pub is_complete: bool,
 }
 
@@ -223,20 +223,20 @@ pub struct ComparedHome {
 pub struct HomeState<'h> {
     /// The evidence. It was gathered before anything was read, so what was written meanwhile is found next time.
     pub stamp: &'h [u8],
-    /// What could not be read and belongs to no session.
+    /// Unreadable documents that belong to no session.
     pub unreadable: &'h [Quarantined],
-    /// Whether everything in the home was taken over.
+    /// Whether everything in the home was imported.
     pub is_complete: bool,
     /// When the home was surveyed.
     pub surveyed: Millis,
 }
 
-/// Why something is committed: a sync found it, or an operation made it.
+/// Reason for a commit: a sync found the change, or an operation made it.
 #[derive(Debug, Clone)]
 pub struct CommitReason {
     /// The reason in words.
     pub words: String,
-    /// The number of the operation.
+    /// The number of the operation, if there was one.
     pub operation: Option<i64>,
 }
 
@@ -261,7 +261,7 @@ impl Depth {
     }
 }
 
-/// What the last look at a session in one home found out about the session as a whole.
+/// Facts about a session as a whole that the last look at it in one home found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
     /// The home.
@@ -272,7 +272,7 @@ pub struct Look {
     pub rank: i64,
     /// Whether the home is the user's own.
     pub is_own: bool,
-    /// Counts all looks, whatever the clock says.
+    /// Number of the look among all looks, independent of the clock.
     pub turn: i64,
     /// Whether the home still has the session.
     pub is_there: bool,
@@ -280,14 +280,14 @@ pub struct Look {
     pub is_deep: bool,
 }
 
-/// How far the last look at a session in a home went, as far as that decides what to do at the next one.
+/// How far the last look at a session in a home went. Decides what the next look has to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
     /// Evidence of the session's state.
     pub stamp: Vec<u8>,
     /// When the session was last used, as its document says.
     pub updated: Millis,
-    /// Whether nothing changes any more without the stamp changing.
+    /// Whether the session cannot change any more without the stamp changing.
     pub settled: bool,
     /// How deep the look went.
     pub depth: Depth,
@@ -295,18 +295,18 @@ pub struct Cursor {
     pub has_unreadable: bool,
 }
 
-/// What is known of a session in a home.
+/// What the store knows of a session in a home.
 #[derive(Debug, Clone)]
 pub struct Origin {
     /// How far the last look went.
     pub cursor: Cursor,
-    /// When that was.
+    /// When the last look began.
     pub looked: Millis,
-    /// The number of that look among all looks.
+    /// The number of the last look among all looks.
     pub turn: i64,
     /// How far the home's own log of the session was read.
     pub log_position: Option<i64>,
-    /// Whether the home does not have the session any more.
+    /// Whether the home no longer has the session.
     pub is_gone: bool,
 }
 
@@ -321,12 +321,12 @@ impl ForgottenSessions {
     }
 }
 
-/// Differences between a session in a home and what the store has of it. Only the store that found them can read them.
+/// Differences between a session in a home and in the store. Only the store that found them can read them.
 #[derive(Debug)]
 pub struct Findings {
     /// How many differences there are.
     pub n_found: usize,
-    /// How many of the documents that were compared are not otherwise than the store has them.
+    /// How many of the compared documents are the same in the store.
     pub n_unchanged: usize,
     content: Box<dyn Any + Send>,
 }
@@ -337,40 +337,40 @@ impl Findings {
         Findings { n_found, n_unchanged, content: Box::new(content) }
     }
 
-    /// The differences. None if another kind of store has found them.
+    /// The differences. `None` if another kind of store found them.
     pub fn content<T: Any>(self) -> Option<T> {
         self.content.downcast().ok().map(|content| *content)
     }
 }
 
-/// What a text index is to know of a commit. Only the store that made it can read it.
+/// Entries for a text index from one commit. Only the store that made them can read them.
 #[derive(Debug)]
 pub struct Indexable(Box<dyn Any + Send>);
 
 impl Indexable {
-    /// What the index is to know, in a form of the store's own.
+    /// Entries in a form of the store's own.
     pub fn new(content: impl Any + Send) -> Indexable {
         Indexable(Box::new(content))
     }
 
-    /// What the index is to know. None if another kind of store has made it.
+    /// The entries. `None` if another kind of store made them.
     pub fn content<T: Any>(self) -> Option<T> {
         self.0.downcast().ok().map(|content| *content)
     }
 }
 
-/// A piece of what a look has found in a session. Long sessions come in several.
+/// Piece of a look's findings in a session. Long sessions come in several pieces.
 #[derive(Debug)]
 pub struct LookPiece<'j> {
     /// The session.
     pub session: &'j SessionId,
-    /// What was known of it in this home when the look began.
+    /// What the store knew of the session in this home when the look began.
     pub known: Option<&'j Origin>,
-    /// What the look says about the session as a whole.
+    /// Facts about the session as a whole.
     pub look: Look,
     /// The differences.
     pub findings: Findings,
-    /// With the last piece of a session.
+    /// Set in the last piece of a session.
     pub end: Option<LookEnd>,
 }
 
@@ -387,7 +387,7 @@ pub struct LookEnd {
     pub numbers: Numbers,
     /// What could not be read.
     pub quarantined: Vec<Quarantined>,
-    /// Whether the look covered everything, so that what it did not find unreadable is readable.
+    /// Whether the look covered everything: then only the documents in `quarantined` are unreadable.
     pub is_whole: bool,
 }
 
@@ -396,34 +396,34 @@ pub struct LookEnd {
 pub enum Numbers {
     /// From its documents, which are in the store.
     Stored,
-    /// From its home, which has counted them; with those of its messages if the look went that deep.
+    /// From a count in its home; with the numbers of its messages if the look went that deep.
     Counted(Box<SessionSummary>, Vec<Figures>),
 }
 
-/// What became of the pieces of looks that were committed.
+/// Outcome of a commit of looks.
 #[derive(Debug, Default)]
 pub struct CommittedLooks {
     /// One for each piece, in order.
     pub applied: Vec<Applied>,
-    /// What the text index is to know; none if it has to find out by itself.
+    /// Entries for the text index; `None` if the index has to find them itself.
     pub to_index: Option<Indexable>,
 }
 
-/// What became of a piece of a look.
+/// Outcome of a commit for one piece of a look.
 #[derive(Debug)]
 pub enum Applied {
-    /// Nothing: another process has looked at the session since the look began, so what it was compared with is out of date.
+    /// Not applied: another process has looked at the session since the look began, so the comparison is out of date.
     Overtaken,
     /// It was applied.
     Done(AppliedPiece),
 }
 
-/// What applying a piece of a look did.
+/// Changes made by one piece of a look.
 #[derive(Debug, Default)]
 pub struct AppliedPiece {
-    /// Documents taken over, and found to be as they were.
+    /// Documents imported, and documents unchanged.
     pub taken: Taken,
-    /// Documents that the home does not have any more.
+    /// Documents that the home no longer has.
     pub deleted: usize,
     /// Whether the home leads in the session, so that its numbers count.
     pub leads: bool,
@@ -433,12 +433,12 @@ pub struct AppliedPiece {
     pub quarantined: Vec<Quarantined>,
 }
 
-/// Documents that were offered to the store.
+/// Counts of documents that were offered to the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Taken over, new or changed.
+    /// Imported, new or changed.
     pub imported: usize,
-    /// Found as they were.
+    /// Not changed.
     pub unchanged: usize,
 }
 
@@ -452,7 +452,7 @@ impl Taken {
     }
 }
 
-/// Sessions that a home does not have any more, each with what was known of it.
+/// Sessions that a home no longer has, each with what the store knows of it.
 #[derive(Debug)]
 pub struct GoneFrom {
     /// The home.
@@ -461,23 +461,23 @@ pub struct GoneFrom {
     pub sessions: Vec<(SessionId, Origin)>,
 }
 
-/// What came of noting that sessions are gone.
+/// Outcome of a commit that sessions are gone.
 #[derive(Debug, Default)]
 pub struct CommittedGone {
-    /// The sessions that were noted. Those that another process has looked at since are not.
+    /// The sessions that were marked as gone. Those that another process has looked at since are left out.
     pub gone: Vec<SessionId>,
     /// Sessions in which another home leads by now, whose messages have to be counted there.
     pub uncounted: Vec<(HomeNumber, SessionId)>,
 }
 
-/// What a document was from some time on.
+/// Earlier state of a document.
 #[derive(Debug)]
 pub struct PastState {
-    /// Since when.
+    /// When the state began.
     pub time: Millis,
     /// Which document.
     pub key: Key,
-    /// None: it was deleted then.
+    /// The document; `None` if it was deleted then.
     pub document: Option<Document>,
 }
 
@@ -486,6 +486,6 @@ pub struct PastState {
 pub struct LoggedUpTo {
     /// The last position.
     pub position: Option<i64>,
-    /// Documents that are in the store as the log left them, each with the time since when.
+    /// Documents that the store has as the log left them, each with the time since when.
     pub latest: Vec<(Key, Millis)>,
 }

@@ -1,4 +1,4 @@
-//! History: what a home was at any revision or instant, and going back there.
+//! History: the state of a home at any revision or instant, and how to go back to it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,20 +9,20 @@ use crate::home::{InProgress, Read, ReadError};
 
 pub use crate::home::{At, Changed, History, LogQuery, Revision, Touched};
 
-/// A revision could not be undone, or a session not be restored. Nothing has changed.
+/// Error of a revision that could not be undone, or a session that could not be restored. Nothing has changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UndoError {
     /// There is no such revision.
     #[error("there is no revision {0}")]
     NoRevision(i64),
-    /// Something was changed again later.
+    /// A document was changed again later.
     #[error("{key} was changed again by a later revision")]
     ChangedSince {
         /// Which document.
         key: Box<Key>,
     },
-    /// What was before is not kept.
+    /// The earlier state is not kept.
     #[error("what {key} was then is not kept: it was being written, or was pruned since")]
     NotKept {
         /// Which document.
@@ -36,7 +36,7 @@ pub enum UndoError {
     Read(#[from] ReadError),
 }
 
-/// The transaction that takes a revision back.
+/// The transaction that undoes a revision.
 pub fn undo(home: &dyn Read, history: &dyn History, number: i64) -> Result<Transaction, UndoError> {
     let revision = history.revision(number)?.ok_or(UndoError::NoRevision(number))?;
     let mut transaction = Transaction::new(format!("undo revision {number}: {}", revision.reason));
@@ -58,8 +58,8 @@ pub fn undo(home: &dyn Read, history: &dyn History, number: i64) -> Result<Trans
     Ok(transaction)
 }
 
-/// The transaction that makes a session what it was in `then`. Documents that were in progress then become what they were when they
-/// were finished, which is the nearest state that is kept.
+/// The transaction that restores a session to its state in `then`. Documents that were in progress then get their finished state,
+/// which is the nearest state that is kept.
 pub fn restore(
     home: &dyn Read,
     then: &dyn Read,
@@ -72,7 +72,7 @@ pub fn restore(
     let finished = in_progress(then, session)?;
     let mut transaction = Transaction::new(reason);
     for Changed { key, before, after, .. } in difference(home, then, session)? {
-        // What is shown of such a document was never written by anybody.
+        // The shown state of a document in progress was never written by any program.
         let after = after.map(|after| match finished.get(&key) {
             Some(finished) => finished.became.document.clone(),
             None => after,
@@ -91,8 +91,8 @@ pub fn restore(
     Ok(transaction)
 }
 
-/// What differs in a session between two homes, or two moments of one. What OpenCode counts by itself is left out where it is not
-/// known at one of the moments.
+/// The differences in a session between two homes, or two moments of one. Numbers that OpenCode keeps count of are left out if they are
+/// not known at one of the moments.
 pub fn difference(
     before: &dyn Read,
     after: &dyn Read,

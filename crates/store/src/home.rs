@@ -1,4 +1,4 @@
-//! Homes: the places where sessions live, and what can be asked of any of them.
+//! Homes: the places where sessions live, and the traits to read and write them.
 
 use std::path::PathBuf;
 
@@ -21,10 +21,10 @@ use crate::summary::SessionSummary;
 
 pub mod pieces;
 
-/// What every home can do: tell what is in it.
+/// A home that can be read, as every home can.
 ///
 /// Reading never changes an agent's home and never waits for the agent. A document that cannot be read is quarantined: it is
-/// reported beside what could be read, and hides nothing else. What only some homes can do is behind an accessor.
+/// reported beside what could be read, and hides nothing else. Abilities that only some homes have are behind accessors.
 pub trait Read: Send + Sync {
     /// The name of the home, for people and for `--home`.
     fn url(&self) -> HomeUrl;
@@ -49,10 +49,10 @@ pub trait Read: Send + Sync {
     /// One document by its key.
     fn document(&self, key: &Key) -> Result<Option<Stored>, ReadError>;
 
-    /// The keys of everything that belongs to a session, also of what nothing refers to any more.
+    /// The keys of everything that belongs to a session, including documents that nothing refers to any more.
     fn session_keys(&self, id: &SessionId) -> Result<Vec<Key>, ReadError>;
 
-    /// What the home knows of sessions without reading their messages.
+    /// Totals that the home has without reading messages.
     fn summaries(&self) -> Option<&dyn Summaries> {
         None
     }
@@ -72,18 +72,18 @@ pub trait Read: Send + Sync {
         None
     }
 
-    /// What is special about a home that is looked at as it was at an earlier moment.
+    /// Questions about the past, if this is a home as it was at an earlier moment.
     fn past(&self) -> Option<&dyn Past> {
         None
     }
 }
 
-/// What a home knows of sessions without reading their messages.
+/// Totals of sessions that a home has without reading messages.
 pub trait Summaries: Send + Sync {
     /// Each of these sessions in numbers; `None` for a session whose numbers the home would have to add up.
     fn summarize(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError>;
 
-    /// Each message of a session in numbers. In order, unless tool calls are wanted.
+    /// Figures of each message of a session. In order, unless `detail` asks for tool calls.
     fn figures(
         &self,
         session: &SessionRecord,
@@ -93,14 +93,14 @@ pub trait Summaries: Send + Sync {
 
 /// Diagnosis of a home as a whole.
 pub trait Inspect: Send + Sync {
-    /// Looks at everything and tells what is wrong. `now` tells an answer that is being written from one that was cut
-    /// short; `progress` is called with each session that is done.
+    /// Reads everything and reports problems. `now` tells an answer that is being written from one that was interrupted;
+    /// `progress` is called with each session that is done.
     fn check(&self, now: Millis, progress: &(dyn Fn() + Sync)) -> Result<Vec<Problem>, ReadError>;
 
-    /// How much there is, without reading it.
+    /// Size of the home's contents, without reading them.
     fn extent(&self) -> Result<Extent, ReadError>;
 
-    /// What of the home is not read, in words: the tables of a later version, for instance.
+    /// Contents of the home that annals does not read, in words: for example the tables of a later version.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }
@@ -108,19 +108,19 @@ pub trait Inspect: Send + Sync {
 
 /// The files that lie beside the documents of a home.
 pub trait SessionFiles: Send + Sync {
-    /// The directory in which the files lie that a session's documents name: `tool-output/`.
+    /// The directory with the files that a session's documents name: `tool-output/`.
     fn data_directory(&self, session: &SessionRecord) -> Option<PathBuf>;
 }
 
 /// A home as it was at an earlier moment.
 pub trait Past: Send + Sync {
-    /// Documents of a session that were being written at the moment. What they said then is not kept: [`Read::document`] and
+    /// Documents of a session that were being written at that moment. Their text at that moment is not kept: [`Read::document`] and
     /// [`Read::messages`] give them without what came later.
     fn in_progress(&self, id: &SessionId) -> Result<Vec<InProgress>, ReadError>;
 }
 
-/// Each message of a session in numbers: as the home has them, or else from the documents. In order, unless the home has them
-/// and tool calls are wanted. Gives what could not be read and belongs to no message.
+/// Visits the figures of each message of a session: from the home's totals, or else from the documents. In order, unless the home has
+/// totals and `detail` asks for tool calls. Returns unreadable documents that belong to no message.
 pub(crate) fn visit_figures(
     home: &(impl Read + ?Sized),
     session: &SessionRecord,
@@ -139,7 +139,7 @@ pub(crate) fn visit_figures(
     Ok(messages.into_quarantined())
 }
 
-/// Each message of a session in numbers, from the documents.
+/// Figures of each message of a session, from the documents.
 pub(crate) fn read_figures(
     home: &(impl Read + ?Sized),
     session: &SessionRecord,
@@ -163,10 +163,10 @@ fn figures_of(message: MessageRecord) -> Figures {
     figures
 }
 
-/// What a home that keeps history can do.
+/// A home that keeps history.
 ///
-/// Revisions are ordered by time, and by number within a millisecond. Their numbers grow with every commit; only what was
-/// learnt later about earlier times has a high number and an early time.
+/// Revisions are ordered by time, and by number within a millisecond. Their numbers grow with every commit; only a revision that
+/// was learnt of later has a high number and an early time.
 pub trait History: Send + Sync {
     /// Revisions, the latest first.
     fn log(&self, query: &LogQuery) -> Result<Vec<Revision>, ReadError>;
@@ -174,7 +174,7 @@ pub trait History: Send + Sync {
     /// One revision by its number.
     fn revision(&self, number: i64) -> Result<Option<Revision>, ReadError>;
 
-    /// What a revision changed.
+    /// The changes that a revision made.
     fn changes(&self, revision: i64) -> Result<Vec<Changed>, ReadError>;
 
     /// The home as it was, or `None` if no revision has the number. Documents that were in progress then are without what came
@@ -187,20 +187,20 @@ pub trait History: Send + Sync {
 pub struct Revision {
     /// Its number.
     pub number: i64,
-    /// When.
+    /// When it was committed.
     pub time: Millis,
-    /// Why.
+    /// Why it was committed.
     pub reason: String,
-    /// The home that sync found the changes in; none for what was committed here.
+    /// The home that sync found the changes in; `None` for a commit to this home.
     pub home: Option<String>,
-    /// What it touched.
+    /// The sessions it touched.
     pub touched: Vec<Touched>,
 }
 
-/// What a revision did to a session.
+/// Changes of a revision to one session, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touched {
-    /// Which session; none for project records.
+    /// The session; `None` for project records.
     pub session: Option<SessionId>,
     /// Documents written.
     pub written: usize,
@@ -208,7 +208,7 @@ pub struct Touched {
     pub deleted: usize,
 }
 
-/// Which revisions are wanted.
+/// Filter for revisions.
 #[derive(Debug, Clone, Default)]
 pub struct LogQuery {
     /// That touched this session.
@@ -221,27 +221,27 @@ pub struct LogQuery {
     pub after: Option<i64>,
     /// Committed here, not found by sync.
     pub own: bool,
-    /// No more than this.
+    /// Upper bound on their number.
     pub limit: Option<usize>,
 }
 
 /// A moment in the history of a home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
-    /// When this revision had been made.
+    /// Just after this revision.
     Revision(i64),
     /// At this time.
     Time(Millis),
 }
 
-/// What happened to a document.
+/// Change of a document.
 #[derive(Debug, Clone)]
 pub struct Changed {
     /// Which document.
     pub key: Key,
-    /// The document before; none if it did not exist.
+    /// The document before; `None` if it did not exist.
     pub before: Option<Document>,
-    /// The document after; none if it was deleted.
+    /// The document after; `None` if it was deleted.
     pub after: Option<Document>,
     /// Whether the state before is not kept: it was in progress, or was pruned since.
     pub is_step: bool,
@@ -252,43 +252,43 @@ pub trait Write: Read {
     /// Makes all changes of a transaction, or none. When this returns without error they are on the disk.
     fn commit(&self, transaction: Transaction) -> Result<Receipt, CommitError>;
 
-    /// What the home would hold for a document of another home.
+    /// The form in which this home would hold a document of another home.
     fn native(&self, key: &Key, document: Document) -> Native;
 
-    /// By which rule the OpenCode that uses this home tells projects apart.
+    /// The rule by which the OpenCode that uses this home tells projects apart.
     fn identity_rule(&self) -> IdentityRule;
 }
 
-/// What a home would hold for a document.
+/// Form in which a home would hold a document.
 #[derive(Debug, Clone)]
 pub enum Native {
     /// The document in the home's own form.
     Held {
-        /// What it would say.
+        /// The document.
         document: Document,
         /// Members that the home has no place for.
         lost: Vec<String>,
     },
-    /// Nothing, which means the same: an empty todo list, where each item is a row.
+    /// The home holds nothing, which means the same: an empty todo list, where each item is a row.
     Implied,
-    /// Nothing, because there is no place for it.
+    /// The home holds nothing, because it has no place for the document.
     NotHeld,
 }
 
-/// What a commit did.
+/// Receipt of a commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Receipt {
     /// Documents written.
     pub written: usize,
     /// Documents deleted.
     pub deleted: usize,
-    /// The number of the revision, in a home that keeps history; none if nothing had to be changed.
+    /// The number of the revision, in a home that keeps history; `None` if nothing had to be changed.
     pub revision: Option<i64>,
-    /// Documents that were completed in writing, because the home's OpenCode requires what they lack.
+    /// Documents that were completed when they were written, because the home's OpenCode requires members that they lacked.
     pub completed: Vec<Completion>,
 }
 
-/// What was added to a document, or mended in it, when it was written.
+/// Members that were added to a document, or repaired in it, when it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
     /// Which document.
@@ -297,7 +297,7 @@ pub struct Completion {
     pub fields: Vec<String>,
 }
 
-/// Why a commit was not made. Unless the variant says otherwise nothing has changed.
+/// Error of a commit that was not made. Unless the variant says otherwise, nothing has changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
@@ -311,7 +311,7 @@ pub enum CommitError {
         /// What happened to it.
         what: ConflictKind,
     },
-    /// What an operation left in a place was changed since, so it cannot be taken back.
+    /// A place that an operation changed was changed again since, so the operation cannot be undone there.
     #[error("{place} {what}")]
     Altered {
         /// A file or row.
@@ -327,7 +327,7 @@ pub enum CommitError {
         /// The lock.
         path: String,
     },
-    /// A process has the database open and has lost its locks on it. Writing could crash it, and lose what it writes.
+    /// A process has the database open and has lost its locks on it. Writing could crash that process and lose what it writes.
     #[error("process {process} has {path} open but has lost its locks on it; writing now could crash it")]
     Endangered {
         /// The database.
@@ -343,7 +343,7 @@ pub enum CommitError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// Writing failed before the decision, a full disk for instance; what had been prepared is removed.
+    /// Writing failed before the transaction was decided, for example because the disk is full. Prepared files are removed.
     #[error("nothing was changed: cannot write {path}: {source}")]
     Failed {
         /// What was to be written.
@@ -360,7 +360,7 @@ pub enum CommitError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The disk failed while the transaction was made durable, and again when it was to be made void: it may show up later.
+    /// The disk failed while the transaction was made durable, and again while it was cancelled: the change may show up later.
     #[error("it is not certain whether {path} was changed: {source}")]
     Uncertain {
         /// The home.
@@ -368,7 +368,7 @@ pub enum CommitError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// This home, or this part of it, is only read.
+    /// Annals only reads this home, or this part of it.
     #[error("{0}")]
     Unsupported(String),
     /// The database has a schema that is not known, so it is only read.
@@ -393,7 +393,7 @@ pub enum CommitError {
     },
 }
 
-/// What happened to a document since it was read.
+/// Change of a document since it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConflictKind {
     /// It exists already.
@@ -402,7 +402,7 @@ pub enum ConflictKind {
     Changed,
     /// It was deleted.
     Gone,
-    /// Its id is that of a document of another session.
+    /// A document of another session has its id.
     Taken,
 }
 

@@ -111,8 +111,8 @@
 //!
 //! let store = annals::SqliteStore::open_or_create(&directory.path().join("annals.db"))?;
 //! let options = SyncOptions { stage: Stage::Text, full: false, events: false, own: true };
-//! let account = sync::sync(&store, &[&opencode], options, &())?; // Only what has changed is read.
-//! println!("{} of {} sessions are new", account.new, account.sessions);
+//! let outcome = sync::sync(&store, &[&opencode], options, &())?; // Only what has changed is read.
+//! println!("{} of {} sessions are new", outcome.new, outcome.sessions);
 //!
 //! let found = store.search(&SearchRequest::new(Wanted::Words(query::parse("\"empty cart\" role:user")?)))?;
 //! for hit in &found.hits {

@@ -7,7 +7,7 @@ use annals_core::id::MessageId;
 
 use crate::record::{Found, MessageRecord, Quarantined, ReadError};
 
-/// Which messages of a session.
+/// Range of messages in a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MessageRange {
     /// Only messages before this one. A message that is not in the session has none before it.
@@ -20,12 +20,12 @@ impl MessageRange {
     /// Every message.
     pub const ALL: MessageRange = MessageRange { before: None, last: None };
 
-    /// Whether it is every message.
+    /// Whether the range is every message.
     pub fn is_all(&self) -> bool {
         *self == MessageRange::ALL
     }
 
-    /// Those of some messages in order that are within the range.
+    /// The messages within the range. `messages` are all of the session, in order.
     pub(crate) fn of<T>(&self, mut messages: Vec<T>, id: impl Fn(&T) -> &str) -> Vec<T> {
         if let Some(before) = &self.before {
             let end = messages.iter().position(|message| id(message) == before.as_str()).unwrap_or(0);
@@ -43,7 +43,7 @@ pub(crate) type MessageBatch = Found<Vec<MessageRecord>>;
 
 /// The messages of a session in order, each with its parts in order. Ends after the first error.
 ///
-/// What could not be read and belongs to no message is in [`Messages::into_quarantined`].
+/// Unreadable documents that belong to no message are in [`Messages::into_quarantined`].
 pub struct Messages<'h> {
     next_batch: Box<dyn FnMut() -> Result<Option<MessageBatch>, ReadError> + 'h>,
     ready: std::vec::IntoIter<MessageRecord>,
@@ -75,7 +75,7 @@ impl<'h> Messages<'h> {
         Messages::of(Found::default())
     }
 
-    /// Those within a range, for homes that cannot go straight to them: all are read, and no more are kept than are wanted.
+    /// The messages within a range, for homes that cannot go straight to them: reads all messages and keeps only those in the range.
     #[must_use]
     pub fn within(mut self, range: &MessageRange) -> Messages<'h> {
         if range.is_all() {
@@ -107,7 +107,7 @@ impl<'h> Messages<'h> {
         })
     }
 
-    /// What could not be read and belongs to none of the messages so far.
+    /// Unreadable documents that belong to none of the messages so far.
     pub fn into_quarantined(self) -> Vec<Quarantined> {
         self.quarantined
     }

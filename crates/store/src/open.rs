@@ -1,4 +1,4 @@
-//! Opening homes by name, and finding the ones there are.
+//! Opens homes by name, and finds the homes in a data directory.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,23 +15,23 @@ use crate::sync::source::Source;
 use crate::upkeep::{BackupError, RestoredBackup};
 use annals_core::id::Millis;
 
-/// A home could not be opened.
+/// Error of a home that could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// It is a directory, but not one of OpenCode's.
+    /// The path is a directory that cannot be opened as one of OpenCode's.
     #[error(transparent)]
     Dir(#[from] OpenDirError),
-    /// It is a file, but not a database of OpenCode's.
+    /// The path is a file that cannot be opened as a database of OpenCode's.
     #[error(transparent)]
     Db(#[from] OpenDbError),
-    /// It is, or should become, a store of annals.
+    /// The path is of a store of annals, which cannot be opened or created.
     #[error(transparent)]
     Store(#[from] OpenStoreError),
     /// The text is not the name of a home.
     #[error(transparent)]
     Name(#[from] HomeUrlError),
-    /// The name is that of a kind of home that is reserved for later, or of several homes.
+    /// The name is of a kind of home that is reserved for later, or of several homes.
     #[error("annals cannot open {url} yet; it opens paths and `file:` URLs")]
     NotYet {
         /// The name.
@@ -77,7 +77,7 @@ pub fn open_store(path: &Path) -> Result<Box<dyn Store>, OpenStoreError> {
     Ok(Box::new(SqliteStore::open(path)?))
 }
 
-/// Opens a store, and makes an empty one if there is none.
+/// Opens a store, and creates an empty one if there is none.
 pub fn open_or_create_store(path: &Path) -> Result<Box<dyn Store>, OpenStoreError> {
     Ok(Box::new(SqliteStore::open_or_create(path)?))
 }
@@ -87,7 +87,7 @@ pub fn restore_backup(backup: &Path, store: &Path, now: Millis) -> Result<Restor
     sqlite::restore_backup(backup, store, now)
 }
 
-/// Opens a home that sync can follow: one of OpenCode's. Its name is that of the place itself, whatever links led there.
+/// Opens a home that sync can follow: one of OpenCode's. The home is named by its canonical path, without links.
 pub fn open_source(home: &(impl NamesHome + ?Sized)) -> Result<Box<dyn Source>, OpenError> {
     let url = home.home_url()?;
     let path = canonical(path_of(&url)?);
@@ -107,7 +107,7 @@ pub fn open_undoable(home: &(impl NamesHome + ?Sized)) -> Result<Box<dyn Undo>, 
     Ok(Box::new(OpencodeDirectory::open(&path)?))
 }
 
-/// The one name of a home's place: without links, and of a `storage` directory the data directory that it is in.
+/// The canonical path of a home: without links, and for a `storage` directory the data directory that contains it.
 pub fn canonical(path: &Path) -> PathBuf {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     match path.parent() {
@@ -116,14 +116,14 @@ pub fn canonical(path: &Path) -> PathBuf {
     }
 }
 
-/// Where a user's store is: `annals/annals.db` where other programs keep their data.
+/// The path of a user's store: `annals/annals.db` in the directory where programs keep their data.
 pub fn default_store(xdg_data_home: Option<&Path>, home: Option<&Path>) -> Option<PathBuf> {
     let data = data_directory(xdg_data_home, home)?;
     Some(data.parent()?.join("annals").join("annals.db"))
 }
 
-/// Opens a home, and makes an empty one if there is nothing at its path: a store of annals if it is to be called
-/// `annals….db`, a database of OpenCode if it is to end in `.db`, else a directory. `generation` is for a database.
+/// Opens a home, and creates an empty one if there is nothing at its path: a store of annals if its name is
+/// `annals….db`, a database of OpenCode if its name ends in `.db`, else a directory. `generation` is for a database.
 pub fn open_or_create(
     home: &(impl NamesHome + ?Sized),
     generation: Generation,
@@ -139,8 +139,8 @@ pub fn open_or_create(
     Ok(Box::new(OpencodeDirectory::open_or_create(path)?))
 }
 
-/// Opens everything a path holds: of a data directory all databases and the directory itself, as far as there are
-/// sessions in it. A session that several hold is read from the first of those that have its latest state.
+/// Opens all homes at a path: for a data directory, all databases, and the directory itself if it holds sessions. A session
+/// that several homes hold is read from the first of those that have its latest state.
 pub fn open_all(home: &(impl NamesHome + ?Sized)) -> Result<Vec<Box<dyn Write>>, OpenError> {
     let url = home.home_url()?;
     let path = path_of(&url)?;
@@ -159,7 +159,7 @@ pub fn open_all(home: &(impl NamesHome + ?Sized)) -> Result<Vec<Box<dyn Write>>,
     Ok(homes)
 }
 
-/// Whether a path is that of a store of annals, or would be. What is OpenCode's is not even asked.
+/// Whether a path is of a store of annals, or would be. Files with OpenCode's names are not even opened.
 pub fn is_annals(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if name.starts_with("opencode") || path.is_dir() {
@@ -171,7 +171,7 @@ pub fn is_annals(path: &Path) -> bool {
     }
 }
 
-/// Whether a path is that of a database, or would be.
+/// Whether a path is of a database, or would be.
 fn is_database(path: &Path) -> bool {
     path.is_file() || (!path.is_dir() && path.extension().is_some_and(|extension| extension == "db"))
 }
@@ -181,20 +181,20 @@ pub fn path_of(url: &HomeUrl) -> Result<&Path, OpenError> {
     url.path().ok_or_else(|| OpenError::NotYet { url: url.clone() })
 }
 
-/// What was found in the data directory of a user's OpenCode.
+/// Homes that were found in a data directory of OpenCode.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Discovered {
     /// The directory, if it holds sessions.
     pub directory: Option<PathBuf>,
     /// Databases of OpenCode 1.2 and later.
     pub databases: Vec<PathBuf>,
-    /// Why the directory could not be listed, so that there may be more databases in it.
+    /// Why the directory could not be listed. If set, there may be more databases in it.
     pub unlisted: Option<String>,
 }
 
-/// OpenCode's data directory: `$XDG_DATA_HOME/opencode`, or `~/.local/share/opencode` where that is unset, empty or relative.
+/// OpenCode's data directory: `$XDG_DATA_HOME/opencode`, or `~/.local/share/opencode` if the variable is unset, empty or relative.
 /// The rule is the same on every operating system. A relative path means another place in every directory, so the XDG
-/// specification has it ignored; the same goes for the home directory.
+/// specification says to ignore it; a relative home directory is ignored too.
 pub fn data_directory(xdg_data_home: Option<&Path>, home: Option<&Path>) -> Option<PathBuf> {
     match xdg_data_home.filter(|path| path.is_absolute()) {
         Some(data) => Some(data.join("opencode")),
@@ -202,8 +202,8 @@ pub fn data_directory(xdg_data_home: Option<&Path>, home: Option<&Path>) -> Opti
     }
 }
 
-/// The write-ahead log of a database that is gone. SQLite keeps in it what was committed last, and removes it as soon as
-/// someone makes a new database of the same name.
+/// The write-ahead log of a database that is gone. It holds what was committed last, and SQLite removes it as soon as a new
+/// database of the same name is created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoneLog {
     /// The log.
@@ -228,7 +228,7 @@ pub fn lone_logs(data: &Path) -> Vec<LoneLog> {
             let metadata =
                 entry.metadata().ok().filter(|metadata| metadata.is_file() && metadata.len() > 0)?;
             let database = data.join(database);
-            // One that is empty is reported when it is opened.
+            // A database that is there but empty is reported when it is opened.
             (!database.exists()).then(|| LoneLog { path: entry.path(), database, bytes: metadata.len() })
         })
         .collect();
@@ -236,7 +236,7 @@ pub fn lone_logs(data: &Path) -> Vec<LoneLog> {
     found
 }
 
-/// Looks what a data directory holds.
+/// Finds the homes in a data directory.
 pub fn discover(data: &Path) -> Discovered {
     let is_database = |name: &OsString| {
         let name = name.to_string_lossy();
@@ -257,7 +257,7 @@ pub fn discover(data: &Path) -> Discovered {
     databases.sort_by_key(|path| (!path.ends_with("opencode.db"), path.clone()));
     // A directory beside a database may hold no more than the differences of its sessions.
     let is_needed = || databases.is_empty() || holds_sessions(data);
-    // One that cannot be opened now is there all the same.
+    // A directory that cannot be opened now still counts.
     let is_home = match OpencodeDirectory::open(data) {
         Ok(_) => true,
         Err(OpenDirError::Io { .. }) => holds_sessions(data),
@@ -266,7 +266,7 @@ pub fn discover(data: &Path) -> Discovered {
     Discovered { directory: (is_home && is_needed()).then(|| data.to_owned()), databases, unlisted }
 }
 
-/// The names in a directory. One that does not exist has none.
+/// The names in a directory. Empty if the directory does not exist.
 fn list(directory: &Path) -> io::Result<Vec<OsString>> {
     let entries = match std::fs::read_dir(directory) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

@@ -1,8 +1,8 @@
-//! Operations: what somebody asked for, carried out in every home it concerns and in the store, and taken back on request.
+//! Operations: a change that a user asked for, carried out in every home that it concerns and in the store, and undone on request.
 //!
 //! An operation finds out what it would change, notes that in the store byte for byte, commits to each home, and has the store look at
-//! what it did. So it can be undone exactly, and one that was cut short is completed or taken back by the next command. See
-//! [`Workspace`](crate::workspace::Workspace) for which homes an operation goes to.
+//! the result. So it can be undone exactly, and the next command completes or takes back an operation that was interrupted. See
+//! [`Workspace`](crate::workspace::Workspace) for which homes an operation changes.
 
 mod edit;
 mod intent;
@@ -32,7 +32,7 @@ pub use target_homes::{TargetHome, TargetHomes};
 pub use undo::{Undone, undo};
 pub use write::{WriteTarget, Written, write};
 
-/// The kinds of operations.
+/// Kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationKind {
     /// A session gets another title.
@@ -41,11 +41,11 @@ pub enum OperationKind {
     Archive,
     /// Sessions are deleted.
     Remove,
-    /// Exported sessions are taken in.
+    /// Exported sessions are imported.
     Import,
     /// Sessions are copied from another home.
     Copy,
-    /// A session becomes what it was.
+    /// A session is restored to an earlier state.
     Restore,
     /// Sessions are erased from the store. This cannot be undone.
     Forget,
@@ -69,7 +69,7 @@ impl OperationKind {
     }
 }
 
-/// What was asked for, and by whom.
+/// A request to carry out an operation: what, and by whom.
 #[derive(Debug, Clone)]
 pub struct OperationRequest {
     /// The kind of operation.
@@ -80,7 +80,7 @@ pub struct OperationRequest {
     pub user: Option<String>,
     /// The machine's name.
     pub host: Option<String>,
-    /// The process.
+    /// The id of the process.
     pub pid: u32,
     /// The operation that this one takes back.
     pub undoes: Option<i64>,
@@ -89,13 +89,13 @@ pub struct OperationRequest {
 /// How far an operation got. The numbers are part of the stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationState {
-    /// It is being carried out, or was cut short.
+    /// It is being carried out, or was interrupted.
     Underway = 0,
     /// It is done.
     Done = 1,
-    /// It was cut short or refused before anything had changed.
+    /// It was interrupted or refused before anything had changed.
     Dropped = 2,
-    /// It was cut short, and somebody has changed something since: part of it is done.
+    /// It was interrupted, and something was changed since: part of it is done.
     Partial = 3,
 }
 
@@ -121,11 +121,11 @@ pub struct Operation {
     pub kind: String,
     /// The command as it was given.
     pub words: String,
-    /// Who gave it.
+    /// The user who gave it.
     pub user: Option<String>,
-    /// On which machine.
+    /// The machine it was given on.
     pub host: Option<String>,
-    /// In which process.
+    /// The id of the process that carried it out.
     pub pid: Option<u32>,
     /// How far it got.
     pub state: OperationState,
@@ -141,7 +141,7 @@ pub struct Operation {
     pub revisions: Vec<i64>,
 }
 
-/// Which operations are wanted.
+/// Filter for operations.
 #[derive(Debug, Clone, Default)]
 pub struct OperationQuery {
     /// About this session.
@@ -152,14 +152,14 @@ pub struct OperationQuery {
     pub until: Option<Millis>,
     /// With a greater number than this.
     pub after: Option<i64>,
-    /// No more than this.
+    /// Upper bound on their number.
     pub limit: Option<usize>,
 }
 
-/// What an operation did.
+/// Report of what an operation did.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// Its number; none if there was nothing to do, or no store to record it in.
+    /// Its number; `None` if there was nothing to do, or no store to record it in.
     pub operation: Option<i64>,
     /// The homes it changed.
     pub places: Vec<String>,
@@ -167,19 +167,19 @@ pub struct Report {
     pub store_only: bool,
     /// Own homes that hold a session but cannot be reached now.
     pub vanished: Vec<String>,
-    /// Homes that were not written to and still have a session that was deleted: those of others, and own ones that cannot be reached.
+    /// Homes that still have a deleted session because they were not written to: other people's, and own ones that cannot be reached.
     pub still_in: Vec<String>,
     /// Documents that were completed because the home's OpenCode requires what they lack.
     pub completed: usize,
-    /// Why the store does not show it yet, although it is done.
+    /// Why the store does not show the result yet, although the operation is done.
     pub not_followed: Option<String>,
 }
 
-/// An operation was not carried out. Unless it says otherwise, nothing has changed anywhere.
+/// Error of an operation that was not carried out. Unless the variant says otherwise, nothing has changed anywhere.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationError {
-    /// A home refused.
+    /// A home refused the commit.
     #[error("{place}: {source}")]
     Commit {
         /// The home.
@@ -187,7 +187,7 @@ pub enum OperationError {
         /// What happened.
         source: CommitError,
     },
-    /// It could not go on, and what was done already could not be taken back. The next command tries again.
+    /// The operation failed halfway, and the part that was done could not be taken back. The next command tries again.
     #[error("{error}; {}", already_done(.done))]
     Half {
         /// Why it could not go on.
@@ -206,11 +206,11 @@ pub enum OperationError {
     /// The store could not be written to.
     #[error(transparent)]
     Store(#[from] CommitError),
-    /// The store could not look at what was done.
+    /// The store could not look at the result.
     #[error(transparent)]
     Sync(#[from] SyncError),
-    /// The session is not there any more.
-    #[error("session {0} was deleted meanwhile")]
+    /// The session was deleted meanwhile.
+    #[error("session {0} was deleted in the meantime")]
     Gone(SessionId),
     /// An edit does not fit the document.
     #[error(transparent)]
@@ -221,7 +221,7 @@ pub enum OperationError {
     /// Nothing can be undone.
     #[error("there is no operation to undo")]
     NothingToUndo,
-    /// It was undone before.
+    /// The operation was undone before.
     #[error("operation {operation} was already undone by operation {by}")]
     UndoneBefore {
         /// Which.
@@ -237,7 +237,7 @@ pub enum OperationError {
         /// Its kind.
         kind: String,
     },
-    /// A home that it changed is not one of the user's own any more.
+    /// A home that the operation changed is no longer one of the user's own.
     #[error("operation {operation} changed {place}, which is not one of your homes here")]
     NotYours {
         /// Which.
@@ -245,22 +245,22 @@ pub enum OperationError {
         /// The home.
         place: String,
     },
-    /// What was there before is not kept any more.
-    #[error("what {place} was before operation {operation} is not kept any more")]
+    /// The contents from before the operation were pruned.
+    #[error("the contents of {place} from before operation {operation} are no longer kept")]
     NotKept {
         /// Which.
         operation: i64,
-        /// What was changed.
+        /// The file, row or document.
         place: String,
     },
-    /// Something was changed since.
+    /// Something that the operation changed was changed again since.
     #[error("operation {operation} cannot be undone: {place} {what}")]
     ChangedSince {
         /// Which.
         operation: i64,
-        /// What was changed, with its home.
+        /// The file, row or document, with its home.
         place: String,
-        /// How.
+        /// How it was changed, in words.
         what: String,
         /// The session it belongs to.
         session: Option<SessionId>,
@@ -270,7 +270,7 @@ pub enum OperationError {
     /// History does not allow it.
     #[error(transparent)]
     History(#[from] crate::history::UndoError),
-    /// Operations wait for each other at a file that cannot be used.
+    /// The file with which operations lock each other out cannot be used.
     #[error("cannot lock {path}: {source}")]
     Lock {
         /// The file.
@@ -282,7 +282,7 @@ pub enum OperationError {
 
 fn already_done(places: &[String]) -> String {
     match places.is_empty() {
-        true => "it is not certain whether it is done".to_owned(),
-        false => format!("it is already done in {}", places.join(", ")),
+        true => "it may or may not have taken effect".to_owned(),
+        false => format!("it has already taken effect in {}", places.join(", ")),
     }
 }

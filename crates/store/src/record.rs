@@ -1,4 +1,4 @@
-//! The words of reading: a session, a message, what was found and what could not be read.
+//! The types of reading: a session, a message, what was found and what could not be read.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,12 @@ pub struct Extent {
     pub is_damaged: bool,
 }
 
-/// What could be read, and what could not.
+/// A value that was read, and the documents that could not be.
 #[derive(Debug, Default)]
 pub struct Found<T> {
     /// What could be read.
     pub value: T,
-    /// What could not.
+    /// What could not be read.
     pub quarantined: Vec<Quarantined>,
 }
 
@@ -43,7 +43,7 @@ pub struct SessionRecord {
     pub info: SessionInfo,
     /// The homes that hold it, the one it was read from first.
     pub origins: Vec<HomeUrl>,
-    /// When it was found to be in none of the homes it came from any more.
+    /// When it was found that none of the homes it came from has it any more.
     pub gone: Option<Millis>,
 }
 
@@ -82,12 +82,12 @@ pub struct MessageRecord {
     pub quarantined: Vec<Quarantined>,
 }
 
-/// A document that was still being written at the moment that is looked at.
+/// A document that was still being written at a moment in the past.
 #[derive(Debug, Clone)]
 pub struct InProgress {
     /// The document when it was finished.
     pub became: Stored,
-    /// The last revision up to that moment that wrote it.
+    /// The last revision before or at that moment that wrote it.
     pub written: i64,
 }
 
@@ -96,7 +96,7 @@ pub struct InProgress {
 pub struct Quarantined {
     /// Path inside the home.
     pub place: String,
-    /// Why.
+    /// Why it could not be read.
     pub reason: UnreadableReason,
     /// The session it belongs to, where that is known.
     pub session: Option<SessionId>,
@@ -108,7 +108,7 @@ impl Quarantined {
         self.of_session(Some(session))
     }
 
-    /// The damaged rows that it stands for, if it is not a single document.
+    /// The damaged rows that this problem stands for, if it is not about a single document.
     pub fn damaged_rows(&self) -> Option<DamagedRows> {
         DamagedRows::parse(&self.place)
     }
@@ -118,7 +118,7 @@ impl Quarantined {
     }
 }
 
-/// Rows of a table that cannot be read because the database is damaged there. What they held is not known, nor whether each
+/// Rows of a table that cannot be read because the database is damaged there. Their contents are not known, nor whether each
 /// of the numbers was in use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DamagedRows {
@@ -151,7 +151,7 @@ impl DamagedRows {
         Some(DamagedRows { table: table.to_owned(), first: first.parse().ok()?, last: last.parse().ok()? })
     }
 
-    /// How many rows of each table are damaged at most, each counted once.
+    /// Upper bound on the damaged rows of each table, each row counted once.
     pub fn count<'q>(quarantined: impl IntoIterator<Item = &'q Quarantined>) -> BTreeMap<String, u64> {
         let mut rows: Vec<DamagedRows> =
             quarantined.into_iter().filter_map(Quarantined::damaged_rows).collect();
@@ -212,12 +212,12 @@ pub enum UnreadableReason {
     /// Its text is not JSON.
     #[error(transparent)]
     Json(JsonError),
-    /// It is JSON, but of another kind than belongs there.
+    /// It is JSON, but of another kind than expected.
     #[error("expected {wanted}, found {found}")]
     WrongKind {
-        /// What should stand there.
+        /// The expected kind.
         wanted: &'static str,
-        /// What stands there.
+        /// The kind that was found.
         found: &'static str,
     },
     /// Something other than a file is at its path.
@@ -232,30 +232,30 @@ pub enum UnreadableReason {
     /// The operating system refused.
     #[error("{0}")]
     Refused(String),
-    /// The database is damaged where it is.
+    /// The database is damaged at its place.
     #[error("the database is damaged there ({0})")]
     Damaged(String),
     /// A column holds something that cannot be used.
     #[error("{0}")]
     Column(String),
-    /// The reason that was noted when it was last tried.
+    /// The reason that was noted at the last attempt to read it.
     #[error("{0}")]
     Noted(String),
 }
 
-/// A home could not be read at all.
+/// Error of a home that could not be read at all.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The operating system refused something a home cannot do without.
+    /// The operating system refused something that is needed to read the home.
     #[error("cannot read {path}: {source}")]
     Io {
-        /// What was to be read.
+        /// The file or directory to be read.
         path: String,
         /// What the system said.
         source: std::io::Error,
     },
-    /// SQLite refused something a home cannot do without.
+    /// SQLite refused something that is needed to read the home.
     #[error("cannot read {path}: {what}")]
     Database {
         /// The database.
@@ -263,7 +263,7 @@ pub enum ReadError {
         /// What SQLite said.
         what: String,
     },
-    /// What was asked for is unreadable.
+    /// The requested document is unreadable.
     #[error("{0}")]
     Unreadable(Quarantined),
 }

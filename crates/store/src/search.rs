@@ -1,4 +1,4 @@
-//! Searching a store: what can be asked, and what is found.
+//! Searching a store: requests, hits, and the text index.
 
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
 use annals_core::search::snippet::Snippet;
@@ -8,45 +8,45 @@ use crate::query::SessionQuery;
 
 /// A store that can be searched.
 pub trait Search: Send + Sync {
-    /// Searches. Words are answered from the text index as it is.
+    /// Searches the store. Words are looked up in the text index as it is, without bringing it up to date.
     fn search(&self, request: &SearchRequest) -> Result<Hits, SearchError>;
 
-    /// Brings the text index up to date. `progress` is told how many documents of how many are done. While another process does the same, this one
-    /// waits.
+    /// Brings the text index up to date, after waiting for any other process that does so. `progress` gets the number of documents done and the
+    /// total.
     fn update_index(&self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError>;
 
-    /// Throws the text index away and builds it again.
+    /// Deletes the text index and builds it again.
     fn rebuild_index(&self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError>;
 
-    /// How many bytes the text index takes on the disk. None if there is no index.
+    /// Size of the text index on the disk, in bytes. `None` if there is no index.
     fn index_bytes(&self) -> Option<u64>;
 }
 
-/// What is searched for, and where.
+/// Request for a search: what to search for, and where.
 #[derive(Debug, Clone)]
 pub struct SearchRequest {
-    /// What is searched for.
+    /// What to search for.
     pub wanted: Wanted,
-    /// In which sessions. Its `since` and `until` are about when sessions were last used.
+    /// Only in these sessions. The query's `since` and `until` are about when sessions were last used.
     pub sessions: SessionQuery,
-    /// In messages made at this time or later.
+    /// Only in messages made at this time or later.
     pub since: Option<Millis>,
-    /// In messages made before this time.
+    /// Only in messages made before this time.
     pub until: Option<Millis>,
-    /// Properties that all hits must have: the same as `role:user` and its like in a query.
+    /// Filters that all hits must pass, like `role:user` in a query.
     pub filters: Vec<annals_core::search::query::Filter>,
-    /// So many hits are left out,
+    /// Number of hits to skip.
     pub offset: usize,
-    /// and so many are given.
+    /// Upper bound on the hits to return.
     pub limit: usize,
     /// The current time: recent hits come first among equals.
     pub now: Millis,
-    /// How long a snippet is, in characters.
+    /// Length of a snippet, in characters.
     pub snippet_width: usize,
 }
 
 impl SearchRequest {
-    /// The first twenty hits, wherever they are.
+    /// A request for the first twenty hits in all sessions.
     pub fn new(wanted: Wanted) -> SearchRequest {
         SearchRequest {
             wanted,
@@ -62,19 +62,19 @@ impl SearchRequest {
     }
 }
 
-/// What is searched for.
+/// What to search for.
 #[derive(Debug, Clone)]
 pub enum Wanted {
-    /// Words, in the language of queries; answered from the text index.
+    /// Words, in the query language; looked up in the text index.
     Words(annals_core::search::query::Query),
-    /// This text, wherever it occurs; the documents themselves are read.
+    /// This text, anywhere in a document; reads the documents themselves.
     Substring {
         /// The text.
         text: String,
         /// Whether upper and lower case are the same.
         ignore_case: bool,
     },
-    /// What this regular expression matches; the documents themselves are read.
+    /// A match of this regular expression; reads the documents themselves.
     Regex {
         /// The expression, in the syntax of the crate `regex`.
         pattern: String,
@@ -83,51 +83,51 @@ pub enum Wanted {
     },
 }
 
-/// What was found.
+/// Hits of a search.
 #[derive(Debug, Clone, Default)]
 pub struct Hits {
-    /// The hits asked for, the best first; of a scan, the latest first.
+    /// The requested hits, the best first; without the text index, the latest first.
     pub hits: Vec<Hit>,
-    /// How many there are in all.
+    /// Number of hits in all.
     pub total: usize,
-    /// How many documents the text index does not know yet.
+    /// Number of documents that the text index does not have yet.
     pub unindexed: usize,
 }
 
-/// Something that was found.
+/// A document that matches.
 #[derive(Debug, Clone)]
 pub struct Hit {
-    /// In which session.
+    /// The session it is in.
     pub session: SessionId,
     /// The session's title.
     pub title: String,
-    /// In which message; none if it is the session's title.
+    /// The message it is in; `None` for the session's title.
     pub message: Option<MessageId>,
-    /// In which part; none if it is something that the message itself says.
+    /// The part it is in; `None` for text of the message itself.
     pub part: Option<PartId>,
-    /// `user`, `assistant`, or nothing for a title.
+    /// `user` or `assistant`; `None` for a title.
     pub role: Option<String>,
     /// The type of the part, `message` or `title`.
     pub kind: String,
-    /// The tool, of a tool call.
+    /// The tool of a tool call.
     pub tool: Option<String>,
     /// When the message was made.
     pub time: Option<Millis>,
-    /// How good it is; of no meaning in itself.
+    /// Rank of the hit; only comparisons within one search mean something.
     pub score: f32,
-    /// What was found, in its surroundings.
+    /// The matched text with its surroundings.
     pub snippet: Snippet,
 }
 
-/// A search could not be made.
+/// Error of a search that could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// The regular expression is none.
+    /// The regular expression is not valid.
     #[error("{0}")]
     Pattern(String),
-    /// The filter cannot be used where it stands.
-    #[error("`{0}` can only stand by itself, not inside OR, NOT or parentheses")]
+    /// The filter cannot be used at its place in the query.
+    #[error("`{0}` cannot be used inside OR, NOT or parentheses")]
     Nested(String),
     /// The text index could not be used.
     #[error("the text index {path} cannot be used: {what}")]
@@ -142,10 +142,10 @@ pub enum SearchError {
     Read(#[from] ReadError),
 }
 
-/// What was done to the text index.
+/// Report of an update of the text index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Indexed {
-    /// Documents that were added, again or for the first time.
+    /// Documents that were added, new or again.
     pub documents: usize,
     /// The revision it has reached.
     pub revision: i64,

@@ -1,4 +1,4 @@
-//! The hash by which a store tells states of a document apart.
+//! The hash with which a store tells states of a document apart.
 
 use annals_core::ContentHash;
 

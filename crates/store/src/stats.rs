@@ -11,10 +11,10 @@ use crate::figures::Role;
 use crate::home::{Found, MessageDetail, Quarantined, Read, ReadError, SessionRecord, visit_figures};
 use crate::parallel;
 
-/// Milliseconds of a day.
+/// Milliseconds in a day.
 pub const DAY: Millis = 24 * 60 * 60 * 1000;
 
-/// Sessions whose counts are held at once before they are added up.
+/// Sessions that are counted before their counts are added up.
 const BATCH: usize = 512;
 
 /// Counts over a set of sessions.
@@ -46,7 +46,7 @@ pub struct Stats {
     pub latest: Option<Millis>,
 }
 
-/// What belongs to one model, agent, project or day.
+/// Share of one model, agent, project or day.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Share {
     /// Sessions with at least one answer.
@@ -60,7 +60,7 @@ pub struct Share {
 /// How sessions are counted.
 #[derive(Clone, Copy)]
 pub struct Counting<'a> {
-    /// Which day, counted from the epoch, a time falls on.
+    /// The day that a time falls on, counted from the epoch.
     pub day_of: &'a (dyn Fn(Millis) -> i64 + Sync),
     /// Called with each session that is done.
     pub progress: &'a (dyn Fn() + Sync),
@@ -86,7 +86,7 @@ pub fn collect(
     let mut found: Found<Stats> = Found::default();
     let mut records = records.into_iter();
     loop {
-        // Some at a time, or the counts of all sessions would be in memory at once. Added up in order, so that sums of
+        // In batches, so that the counts of all sessions are not in memory at once. Added up in order, so that sums of
         // fractions come out the same each time.
         let batch: Vec<SessionRecord> = records.by_ref().take(BATCH).collect();
         if batch.is_empty() {

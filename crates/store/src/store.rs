@@ -1,4 +1,4 @@
-//! Stores: homes of our own, with history, search and events. What every one of them can do, whatever it keeps its data in.
+//! Stores: homes of annals' own, with history, search and events. The interface of every store, however it keeps its data.
 
 use std::ops::RangeInclusive;
 
@@ -12,8 +12,8 @@ use crate::ops::record::OperationLog;
 use crate::search::Search;
 use crate::upkeep::Upkeep;
 
-/// A store of annals: a home that keeps history, can be searched, tells what is committed, follows other homes, records operations, and can be
-/// looked after.
+/// A store of annals: a home that keeps history, can be searched, reports commits as events, follows other homes, records operations, and
+/// can be maintained.
 pub trait Store:
     Write + History + Search + Events + Follow + OperationLog + Upkeep + std::fmt::Debug
 {
@@ -27,8 +27,8 @@ pub trait Store:
     /// The number of the last revision; 0 in an empty store.
     fn head(&self) -> Result<i64, ReadError>;
 
-    /// Revisions that were committed and are not there any more, because part of the store was cut or deleted from outside. The next commit takes
-    /// the first of these numbers.
+    /// Revisions that were committed and are missing now, because part of the store was cut off or deleted from outside. The next commit
+    /// gets the first of these numbers.
     fn lost(&self) -> Option<RangeInclusive<i64>>;
 
     /// Whether the store can only be read: its disk cannot be written to, it is another user's, or it is damaged.
@@ -38,7 +38,7 @@ pub trait Store:
     fn bytes(&self) -> u64;
 }
 
-/// A store could not be opened.
+/// Error of a store that could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenStoreError {
@@ -48,13 +48,13 @@ pub enum OpenStoreError {
         /// The path.
         path: String,
     },
-    /// It is something else.
+    /// The file is not a store.
     #[error("{path} is not a store of annals")]
     NotAStore {
         /// The path.
         path: String,
     },
-    /// A later version of annals made it.
+    /// A later version of annals made the store.
     #[error("{path} was made by a later version of annals (schema {found}, this one knows {known})")]
     Newer {
         /// The path.
@@ -64,15 +64,15 @@ pub enum OpenStoreError {
         /// The latest schema known.
         known: i64,
     },
-    /// It lies on a file system on which SQLite's locks do not work.
+    /// The path is on a file system on which SQLite's locks do not work.
     #[error("{path} is on a network file system ({kind}), where a database can be damaged")]
     Network {
         /// The path.
         path: String,
-        /// Which.
+        /// Kind of the file system.
         kind: &'static str,
     },
-    /// It is damaged where nothing can be read without it.
+    /// The store is damaged in a place without which nothing can be read.
     #[error("{path} is damaged: {what}")]
     Damaged {
         /// The path.
@@ -97,7 +97,7 @@ pub enum OpenStoreError {
     Refused {
         /// The path.
         path: String,
-        /// What was said.
+        /// What the system or SQLite said.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Summaries of sessions, from what a home has at hand or from their messages.
+//! Summaries of sessions, from a home's totals or from their messages.
 
 use annals_core::Usage;
 use rayon::prelude::*;
@@ -59,7 +59,7 @@ pub(crate) fn read(
         visit(figures);
     })?;
     quarantined.extend(unvisited);
-    // A session that says itself what it took knows of messages that are gone, and of calls that left no message.
+    // A session that records its own usage includes messages that are gone, and calls that left no message.
     if let Some(usage) = Usage::of_session(&record.stored.document.lens()) {
         summary.usage = usage;
     }

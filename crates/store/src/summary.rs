@@ -17,7 +17,7 @@ pub struct SessionSummary {
     pub project: ProjectId,
     /// Its title.
     pub title: String,
-    /// The directory it was opened in, or where its first answer came from.
+    /// The directory it was opened in, or else the working directory of its first answer.
     pub directory: Option<String>,
     /// The session that started it.
     pub parent: Option<SessionId>,
@@ -33,22 +33,22 @@ pub struct SessionSummary {
     pub messages: usize,
     /// How many parts they have.
     pub parts: usize,
-    /// What it cost.
+    /// Cost and tokens.
     pub usage: Usage,
     /// The models that answered, `provider/model`, in order of appearance.
     pub models: Vec<String>,
     /// The agents that answered, in order of appearance.
     pub agents: Vec<String>,
-    /// Whether the last answer ended, if there is one.
+    /// State of the last answer.
     pub state: SessionState,
     /// The homes that hold it.
     pub origins: Vec<HomeUrl>,
-    /// When it was found to be in none of the homes it came from any more.
+    /// When it was found that none of the homes it came from has it any more.
     pub gone: Option<Millis>,
 }
 
 impl SessionSummary {
-    /// What the session document alone tells.
+    /// A summary from the session document alone, without its messages.
     pub fn of_document(record: &SessionRecord) -> SessionSummary {
         let info = &record.info;
         SessionSummary {

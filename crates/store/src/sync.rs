@@ -2,8 +2,8 @@
 //!
 //! A home is surveyed first, which costs a few system calls for each session; only sessions that may have changed are
 //! looked at. Looks are made in parallel and compare what they find with the store; one writer commits what differs,
-//! together with how far each look went. So a sync that is cut short has done some sessions completely, and the next one
-//! goes on. What a home deletes or rewrites becomes a revision; a session that is gone stays, and is known to be gone.
+//! together with how far each look went. So a sync that is interrupted has finished some sessions completely, and the next
+//! sync continues. What a home deletes or rewrites becomes a revision; a session that is gone stays, marked as gone.
 
 mod change_log;
 mod commit;
@@ -31,22 +31,22 @@ use look::{Tour, look_at};
 use source::Source;
 use survey::{HomePlan, Job, Scope};
 
-/// Up to this many sessions are looked at one after the other: threads would take longer to begin.
+/// Number of sessions up to which they are looked at one after the other: starting threads would take longer.
 const FEW: usize = 8;
-/// How many chunks readers send before they wait for the writer.
+/// Number of chunks that readers send before they wait for the writer.
 const CHUNKS_AHEAD: usize = 16;
-/// How often a session is looked at again because another process was faster. Each time the other process has just looked at it too.
+/// Upper bound on the looks at a session that another process keeps overtaking. Each time, that process has just looked at it too.
 const MAX_ROUNDS: usize = 20;
 
-/// Why what sync found is committed.
+/// Reason that the commits of a sync carry.
 const REASON: &str = "sync";
 
 /// How far a sync goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Session documents, with the numbers of their messages and parts: enough to list them.
+    /// Session documents, with the counts of their messages and parts: enough to list sessions.
     Messages,
-    /// The same, with what each message took and each tool call: enough to add them up.
+    /// Also the usage of each message and each tool call: enough for statistics.
     Calls,
     /// Everything.
     Parts,
@@ -67,24 +67,24 @@ impl Stage {
 /// How to sync.
 #[derive(Debug, Clone, Copy)]
 pub struct SyncOptions {
-    /// How far.
+    /// How far to go.
     pub stage: Stage,
-    /// Look at every document, whatever a survey says.
+    /// Look at every document, even if the survey says that nothing has changed.
     pub full: bool,
-    /// Take over what OpenCode's own log of changes tells about earlier times.
+    /// Import earlier states of documents from OpenCode's own log of changes.
     pub events: bool,
-    /// Whether the homes are the user's own. Others are only sources: operations do not go there.
+    /// Whether the homes are the user's own. Other homes are only sources: operations do not change them.
     pub own: bool,
 }
 
 impl SyncOptions {
-    /// A sync of the user's own homes that goes as far as a stage.
+    /// Options to sync the user's own homes up to a stage.
     pub fn to(stage: Stage) -> SyncOptions {
         SyncOptions { stage, full: false, events: false, own: true }
     }
 }
 
-/// What a sync did. Of documents, `seen = imported + unchanged + quarantined`.
+/// Outcome of a sync. Of documents, `seen = imported + unchanged + quarantined`.
 #[derive(Debug, Clone, Default)]
 pub struct SyncOutcome {
     /// Sessions in the homes.
@@ -93,32 +93,32 @@ pub struct SyncOutcome {
     pub looked: usize,
     /// Sessions seen for the first time.
     pub new: usize,
-    /// Sessions known before of which something has changed.
+    /// Sessions that were known before and have changed.
     pub changed: usize,
     /// Sessions that are no longer where they were.
     pub gone: Vec<SessionId>,
-    /// Sessions that were forgotten, and so left alone.
+    /// Sessions that were skipped because they were forgotten.
     pub forgotten: usize,
     /// Documents that were looked at.
     pub seen: usize,
-    /// Documents taken over, new or changed.
+    /// Documents imported, new or changed.
     pub imported: usize,
-    /// Documents found as they were.
+    /// Documents that have not changed.
     pub unchanged: usize,
     /// Documents that are gone from their home.
     pub deleted: usize,
-    /// States taken from OpenCode's log of changes.
+    /// Earlier states imported from OpenCode's log of changes.
     pub recorded: usize,
-    /// Documents added to the text index, again or for the first time.
+    /// Documents added to the text index, new or again.
     pub indexed: usize,
-    /// What could not be read, with the reasons.
+    /// Documents that could not be read, with the reasons.
     pub quarantined: Vec<Quarantined>,
     /// Homes that could not be read at all.
     pub failed: Vec<String>,
 }
 
 impl SyncOutcome {
-    /// Adds what another sync did.
+    /// Adds the outcome of another sync.
     pub fn add(&mut self, other: SyncOutcome) {
         self.sessions += other.sessions;
         self.looked += other.looked;
@@ -137,19 +137,19 @@ impl SyncOutcome {
     }
 }
 
-/// Told how a sync goes on.
+/// Receiver of a sync's progress.
 pub trait Progress: Sync {
-    /// So many sessions are to be looked at in a home.
+    /// `_sessions` sessions are about to be looked at in `_home`.
     fn begin(&self, _home: &str, _sessions: usize) {}
-    /// One more is done.
+    /// One more session is done.
     fn step(&self) {}
-    /// So many documents of so many are in the text index.
+    /// `_done` of `_total` documents are in the text index.
     fn index(&self, _done: usize, _total: usize) {}
 }
 
 impl Progress for () {}
 
-/// Brings a store up to date. A home that cannot be read does not keep the others from being.
+/// Brings a store up to date with homes. A home that cannot be read does not stop the others.
 pub fn sync(
     store: &dyn Follow,
     homes: &[&dyn Source],
@@ -160,7 +160,7 @@ pub fn sync(
     run(store, homes, options, Scope::All, &reason, progress)
 }
 
-/// Looks at some sessions of homes again, whatever the evidence says: an operation has changed them.
+/// Looks at some sessions of homes again, even if the evidence shows no change: an operation has changed them.
 pub(crate) fn look_again(
     store: &dyn Follow,
     homes: &[&dyn Source],
@@ -180,8 +180,8 @@ pub(crate) fn look_again(
     }
 }
 
-/// Takes over the session documents that an operation changed, and nothing else of these sessions. False if the store does not know them
-/// in this home yet, so that a look is needed.
+/// Imports the session documents that an operation changed, and nothing else of these sessions. False if the store does not know the
+/// sessions in this home yet, so that a look is needed.
 pub(crate) fn take_sessions(
     store: &dyn Follow,
     home: &dyn Source,
@@ -197,7 +197,7 @@ pub(crate) fn take_sessions(
     store.commit_sessions(known.number, reason, &records)
 }
 
-/// Sessions in which another home leads by now, by that home: their messages have to be counted there.
+/// Sessions in which another home leads by now, grouped by that home: their messages have to be counted there.
 type Uncounted = HashMap<HomeNumber, HashSet<SessionId>>;
 
 fn run(
@@ -235,7 +235,7 @@ fn run(
             other => surveyed.extend(other?.map(|surveyed| (*home, surveyed))),
         }
     }
-    // Only now it is known which homes still have a session.
+    // Which homes still have a session is known only after all of them were surveyed.
     let gone: Vec<GoneFrom> = surveyed
         .iter_mut()
         .map(|(_, Surveyed { home, plan, .. })| GoneFrom {
@@ -280,7 +280,7 @@ fn run(
     Ok(outcome)
 }
 
-/// Notes the evidence of a whole home. Where something could not be read there is none, so that the home is looked at again.
+/// Notes the evidence of a whole home. If something could not be read, the noted evidence is empty, so that the home is looked at again.
 fn note_home(
     store: &dyn Follow,
     home: HomeNumber,
@@ -314,14 +314,14 @@ struct HomeSync<'s, 'i> {
 struct Surveyed {
     home: HomeNumber,
     plan: HomePlan,
-    /// What could not be read and belongs to no session.
+    /// Documents of no session that could not be read.
     unreadable: Vec<Quarantined>,
-    /// Whether what belongs to no message was taken over as well.
+    /// Whether parts that belong to no message were imported as well.
     has_orphans: bool,
 }
 
 impl HomeSync<'_, '_> {
-    /// Looks at all sessions of the home that may have changed. None if there was nothing to do.
+    /// Looks at all sessions of the home that may have changed. `None` if there was nothing to do.
     fn run(&mut self) -> Result<Option<Surveyed>, SyncError> {
         self.store.recognise(self.source, self.options.own)?;
         let plan = survey::plan(self.store, self.source, self.options, self.scope, self.outcome)?;
@@ -345,7 +345,7 @@ impl HomeSync<'_, '_> {
         if is_all && takes_orphans(plan.asked, plan.is_first) {
             let unlisted = self.take_orphans(home, &plan)?;
             has_orphans = unlisted.is_empty();
-            // A look has told of some of it already.
+            // Looks have reported some of these problems already.
             let is_told = |problem: &Quarantined| {
                 self.outcome.quarantined.iter().any(|known| known.place == problem.place)
             };
@@ -360,7 +360,7 @@ impl HomeSync<'_, '_> {
         Ok(Some(Surveyed { home, plan, unreadable, has_orphans }))
     }
 
-    /// Takes over project records. They are few: all of them are read when any has changed. Gives those that could not be read.
+    /// Imports project records. They are few: all of them are read when any has changed. Returns the ones that could not be read.
     fn take_projects(&mut self, home: HomeNumber) -> Result<Vec<Quarantined>, SyncError> {
         let found = self.source.projects()?;
         self.count(found.value.len(), self.store.commit_projects(home, self.reason, &found.value)?);
@@ -373,7 +373,7 @@ impl HomeSync<'_, '_> {
         self.outcome.unchanged += taken.unchanged;
     }
 
-    /// Looks at sessions until no other process comes in between. Gives what could not be read and belongs to no session.
+    /// Looks at sessions until no other process overtakes a look. Returns documents of no session that could not be read.
     fn look_at_sessions(
         &mut self,
         home: HomeNumber,
@@ -395,7 +395,7 @@ impl HomeSync<'_, '_> {
                 .filter(|(index, _)| overtaken.contains(index))
                 .map(|(_, job)| {
                     let known = origins.get(&job.sighting.session).cloned();
-                    // Evidence of before is no evidence now: without any, the session is looked at again next time.
+                    // The evidence is out of date. Without evidence, the session is looked at again next time.
                     let sighting = source::Sighting { stamp: Vec::new(), ..job.sighting };
                     Job { sighting, known, reading: compare::Reading::Whole }
                 })
@@ -445,7 +445,7 @@ impl HomeSync<'_, '_> {
                 uncounted: self.uncounted,
             };
             let written = committing.looks(jobs, &receiver, self.indexing);
-            // Readers that wait for the writer must not wait for ever.
+            // Readers that wait for a writer that has failed must not wait forever.
             is_stopped.store(written.is_err(), Ordering::Relaxed);
             drop(receiver);
             let looked = reader.join().unwrap_or_default();
@@ -461,8 +461,8 @@ impl HomeSync<'_, '_> {
         Ok((overtaken, unreadable))
     }
 
-    /// Takes over parts that belong to no message any more. Gives what could not be read: as long as not everything can be listed, nobody
-    /// knows what belongs to nothing.
+    /// Imports parts that belong to no message any more. Returns what could not be read: while something cannot be listed, it is not
+    /// certain which parts belong to no message.
     fn take_orphans(&mut self, home: HomeNumber, plan: &HomePlan) -> Result<Vec<Quarantined>, SyncError> {
         let mut orphans = self.source.orphans()?;
         let is_wanted = |stored: &annals_core::Stored| {

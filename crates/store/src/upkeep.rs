@@ -1,4 +1,4 @@
-//! Looking after a store: pruning, forgetting, backups, rebuilding what is derived.
+//! Maintenance of a store: pruning, forgetting, backups, rebuilding derived data.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use annals_core::id::{Millis, SessionId};
 
 use crate::home::{CommitError, ReadError};
 
-/// A store that can be looked after.
+/// A store that can be maintained.
 pub trait Upkeep: Send + Sync {
-    /// Gives up the texts of states that ended before a time: of the sessions named, or else of all documents that sync
-    /// brought. What is there now stays; the last text of something that was deleted is one of the past. With `dry_run`
-    /// only tells what would be.
+    /// Drops the texts of states that ended before `older_than`: of the given sessions, or else of all documents that sync
+    /// imported. Current texts stay; the last text of a deleted document is not a current one. With `dry_run`, only reports
+    /// what would be dropped.
     fn prune(
         &self,
         older_than: Millis,
@@ -19,92 +19,92 @@ pub trait Upkeep: Send + Sync {
         dry_run: bool,
     ) -> Result<Pruned, CommitError>;
 
-    /// Removes sessions from the store for good: documents, history, figures, reasons. Sync does not bring them back. Their
+    /// Erases sessions from the store for good: documents, history, figures, reasons. Sync does not import them again. Their
     /// child sessions stay.
     fn forget(&self, sessions: &[SessionId]) -> Result<Forgotten, ForgetError>;
 
-    /// Whether a session was forgotten. To forget it again erases what is left of it, should the first time have been cut short.
+    /// Whether a session was forgotten. Forgetting it again erases what is left of it if the first time was interrupted.
     fn is_forgotten(&self, session: &SessionId) -> Result<bool, ReadError>;
 
-    /// Copies the store as it is at this moment into a file, while others go on writing. `progress` gets how much was copied, and of how
-    /// much. The copy gets its name only after all of it was checked.
+    /// Copies the store as it is at this moment into a file, while other processes go on writing. `progress` gets the amount copied and
+    /// the total. The copy gets its name only after all of it was checked.
     fn backup(&self, target: &Path, progress: &dyn Fn(usize, usize)) -> Result<BackupReport, BackupError>;
 
-    /// Rebuilds the numbers that are derived from documents.
+    /// Rebuilds the numbers derived from documents.
     fn rederive(&self) -> Result<(), CommitError>;
 }
 
-/// What was pruned, or would be.
+/// Report of what was pruned, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// By session, the largest first.
+    /// Pruned states by session, the largest first.
     pub sessions: Vec<PrunedSession>,
-    /// What was there before old operations: how many files and rows. Without it, those operations cannot be undone.
+    /// Files and rows from before old operations. Without them, those operations cannot be undone.
     pub operation_states: usize,
-    /// How many bytes that took.
+    /// How many bytes they took.
     pub operation_bytes: u64,
 }
 
-/// What was pruned of a session.
+/// Report of what was pruned of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrunedSession {
-    /// Which session; none for project records.
+    /// The session; `None` for project records.
     pub session: Option<SessionId>,
-    /// How many states.
+    /// Number of states.
     pub states: usize,
     /// How many bytes they took.
     pub bytes: u64,
 }
 
 impl Pruned {
-    /// How many states of all sessions.
+    /// Number of states, over all sessions.
     pub fn states(&self) -> usize {
         self.sessions.iter().map(|session| session.states).sum()
     }
 
-    /// How many bytes they took.
+    /// Bytes that these states took.
     pub fn bytes(&self) -> u64 {
         self.sessions.iter().map(|session| session.bytes).sum()
     }
 }
 
-/// What was forgotten.
+/// Report of what was forgotten.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forgotten {
-    /// How many documents, deleted ones included.
+    /// Number of documents, including deleted ones.
     pub n_documents: usize,
-    /// How many earlier states of them.
+    /// Number of their earlier states.
     pub n_states: usize,
-    /// How many revisions have lost their reason.
+    /// Number of revisions whose reason was erased.
     pub n_revisions: usize,
-    /// Why the file could not be written anew, so that remains may be left in it: the disk has no room for it, for
-    /// instance. None if it was.
+    /// Why the file could not be rewritten, for example because the disk is full: then remains may be left in it. `None` if
+    /// it was rewritten.
     pub not_rewritten: Option<String>,
-    /// Whether nothing is left in the log either. Otherwise somebody is reading from it; it is emptied by a later commit,
-    /// or when everybody has closed the store.
+    /// Whether nothing is left in the write-ahead log either. If not, a process is reading from the log; a later commit empties
+    /// it, or the last process that closes the store.
     pub log_emptied: bool,
-    /// Why the text index could not be rid of it. It is made anew by the next search.
+    /// Why the text index still has the sessions. The next search rebuilds it.
     pub index_left: Option<String>,
-    /// Copies of the store beside it that annals has made, or is making now. They may hold the session, and are left alone.
+    /// Copies of the store beside it that annals has made or is making now. They may hold the sessions, and are left alone.
     pub copies: Vec<PathBuf>,
 }
 
-/// A session could not be forgotten. Nothing has changed.
+/// Error of a session that could not be forgotten. Nothing has changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForgetError {
-    /// The store has never heard of it.
-    #[error("there is no session {0}, and there was none")]
+    /// The store never had the session.
+    #[error("there is no session {0}, and there never was")]
     NotFound(SessionId),
     /// The change could not be made.
     #[error(transparent)]
     Commit(#[from] CommitError),
 }
 
-/// What a backup holds.
+/// Report of what a backup holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackupReport {
-    /// How long its file is.
+    /// Size of its file.
     pub bytes: u64,
     /// How many documents there are, without deleted ones.
     pub documents: usize,
@@ -112,14 +112,14 @@ pub struct BackupReport {
     pub revisions: usize,
 }
 
-/// A backup could not be made or restored. Nothing has changed, and nothing of it is left behind.
+/// Error of a backup that could not be made or restored. Nothing has changed, and no unfinished copy is left behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// Something is there already. It is not overwritten.
+    /// The target exists already. It is not overwritten.
     #[error("{path} exists already")]
     Exists {
-        /// What is there.
+        /// The target.
         path: String,
     },
     /// There is no such file.
@@ -134,13 +134,13 @@ pub enum BackupError {
         /// The path.
         path: String,
     },
-    /// It is something else.
+    /// The file is not a store.
     #[error("{path} is not a store of annals")]
     NotAStore {
         /// The path.
         path: String,
     },
-    /// A later version of annals made it.
+    /// A later version of annals made the backup.
     #[error("{path} was made by a later version of annals (schema {found}, this one knows {known})")]
     Newer {
         /// The path.
@@ -150,7 +150,7 @@ pub enum BackupError {
         /// The latest schema known.
         known: i64,
     },
-    /// It is damaged.
+    /// The backup is damaged.
     #[error("{path} is damaged: {what}")]
     Damaged {
         /// The path.
@@ -161,15 +161,15 @@ pub enum BackupError {
     /// The disk is full.
     #[error("cannot write {path}: the disk is full")]
     NoRoom {
-        /// What was to be written.
+        /// The file to be written.
         path: String,
     },
-    /// It would lie on a file system on which SQLite's locks do not work.
+    /// The path is on a file system on which SQLite's locks do not work.
     #[error("{path} is on a network file system ({kind}), where a database can be damaged")]
     Network {
         /// The path.
         path: String,
-        /// Which.
+        /// Kind of the file system.
         kind: &'static str,
     },
     /// The operating system refused.
@@ -183,22 +183,22 @@ pub enum BackupError {
     /// SQLite refused.
     #[error("cannot copy {path}: {what}")]
     Database {
-        /// What was to be copied.
+        /// The file to be copied.
         path: String,
         /// What SQLite said.
         what: String,
     },
 }
 
-/// What was restored.
+/// Report of a restored backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoredBackup {
-    /// How long the store's file is.
+    /// Size of the store's file.
     pub bytes: u64,
     /// How many documents there are, without deleted ones.
     pub documents: usize,
     /// How many revisions there are.
     pub revisions: usize,
-    /// Where the store is that was there before, if there was one.
+    /// Where the previous store was moved to, if there was one.
     pub kept: Option<PathBuf>,
 }

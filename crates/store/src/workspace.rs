@@ -7,13 +7,13 @@ use crate::home_url::HomeUrl;
 use crate::open;
 use crate::store::Store;
 
-/// A store and the homes that are the user's own. A home that was only named once, to take its sessions over, is foreign: operations do
-/// not go there unless it is named again.
+/// A store and the homes that are the user's own. A home that was only named once, to import its sessions, is foreign: operations do
+/// not change it unless it is named again.
 #[derive(Debug)]
 pub struct Workspace<'w> {
     store: &'w dyn Store,
     own: Vec<PathBuf>,
-    /// Whether the homes were named for this one time.
+    /// Whether the homes were named for this command only.
     is_named: bool,
 }
 
@@ -23,7 +23,8 @@ impl<'w> Workspace<'w> {
         Workspace::of(store, own, false)
     }
 
-    /// A workspace of a store and homes that were named: operations go there this time, and the store does not follow them for that.
+    /// A workspace of a store and homes that were named: operations change them this time, but the store does not follow them because
+    /// of that.
     pub fn of_named(store: &'w dyn Store, homes: &[PathBuf]) -> Workspace<'w> {
         Workspace::of(store, homes, true)
     }
@@ -45,13 +46,13 @@ impl<'w> Workspace<'w> {
         self.store
     }
 
-    /// The homes that operations go to, by their canonical paths: the user's own, or those that were named.
+    /// The homes that operations change, by their canonical paths: the user's own, or those that were named.
     pub fn own(&self) -> &[PathBuf] {
         &self.own
     }
 
-    /// Whether something may be taken back in a home: it is one of the user's own, or one that was named when something was done there. A
-    /// home that was the user's own and is not any more is somebody's original, of which this is a copy.
+    /// Whether an operation may be taken back in a home: the home is one of the user's own, or it was named for the operation. A home that
+    /// was the user's own and no longer is belongs to the original of which this store is a copy.
     pub fn may_take_back(&self, url: &str) -> Result<bool, ReadError> {
         Ok(self.holds(&HomeUrl::of_stored(url))
             || !self.store.followed_homes()?.iter().any(|home| home.is_own && home.url == url))

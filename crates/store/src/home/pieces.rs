@@ -1,4 +1,4 @@
-//! What a home stores, byte for byte: the files of a directory, the rows of a database. Operations note what they change in these, so
+//! The contents of a home, byte for byte: the files of a directory, the rows of a database. Operations note what they change in these, so
 //! that it can be put back exactly.
 
 use std::sync::Arc;
@@ -8,33 +8,33 @@ use annals_core::id::SessionId;
 
 use super::{CommitError, ReadError, Write};
 
-/// One stored thing, before and after a change.
+/// One file or row, before and after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Which: the path of a file inside the home, or the table and key of a row.
+    /// The path of a file inside the home, or the table and key of a row.
     pub place: String,
     /// The session it belongs to.
     pub session: Option<SessionId>,
-    /// What was there; none if there was nothing.
+    /// The bytes before; `None` if there was nothing.
     pub before: Option<Vec<u8>>,
-    /// What is there now; none if there is nothing.
+    /// The bytes after; `None` if there is nothing.
     pub after: Option<Vec<u8>>,
 }
 
-/// A stored thing that is to become what it was.
+/// A file or row to be put back as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exchange {
-    /// Which.
+    /// The file or row: see [`Piece::place`].
     pub place: String,
     /// The session it belongs to.
     pub session: Option<SessionId>,
-    /// The hash of what must be there; none if nothing must be.
+    /// The hash of the bytes that must be there now; `None` if nothing must be there.
     pub expected: Option<ContentHash>,
-    /// What it becomes; none removes it.
+    /// The bytes to put there; `None` removes it.
     pub bytes: Option<Vec<u8>>,
 }
 
-/// Told what a commit is about to change, when all of it is known and nothing is changed yet. An error stops the commit.
+/// Callback that notes what a commit is about to change, once all changes are known and before any is made. An error stops the commit.
 #[derive(Clone)]
 pub struct Noter(Arc<NoteFn>);
 
@@ -60,23 +60,23 @@ impl std::fmt::Debug for Noter {
 
 /// A home whose changes can be noted and taken back byte for byte.
 pub trait Undo: Write {
-    /// Has every commit from now on noted before it is made.
+    /// Makes the home note every commit from now on before it is made.
     fn note_commits(&mut self, noter: Noter);
 
-    /// Makes stored things what they were, all or none, provided each is as expected.
+    /// Puts files or rows back as they were, all or none, if each is as expected.
     fn exchange(&self, pieces: &[Exchange]) -> Result<(), CommitError>;
 
-    /// What is stored in places now.
+    /// The bytes in these places now.
     fn stored(&self, places: &[&str]) -> Result<Vec<Option<Vec<u8>>>, ReadError>;
 
-    /// The home as one whose writes cannot be taken back here.
+    /// The home as a plain [`Write`].
     fn as_write(&self) -> &dyn Write;
 }
 
-/// The place of files that an operation made beside homes, by their whole paths.
+/// Name used instead of a home's for files that an operation created beside homes. Their places are absolute paths.
 pub(crate) const FILES: &str = "files";
 
-/// Files by their whole paths, as what can be put back.
+/// Files by their absolute paths, read and put back as the pieces of a home are.
 pub(crate) mod files {
     use std::io;
     use std::path::Path;
@@ -84,12 +84,12 @@ pub(crate) mod files {
     use super::{Exchange, hash_of};
     use crate::home::{CommitError, ConflictKind};
 
-    /// What is in files now.
+    /// The bytes of these files now.
     pub(crate) fn stored(places: &[&str]) -> Vec<Option<Vec<u8>>> {
         places.iter().map(|place| std::fs::read(place).ok()).collect()
     }
 
-    /// Makes files what they were, provided each is as expected.
+    /// Puts files back as they were, if each is as expected.
     pub(crate) fn exchange(pieces: &[Exchange]) -> Result<(), CommitError> {
         for piece in pieces {
             let current = std::fs::read(&piece.place).ok();
@@ -111,11 +111,11 @@ pub(crate) mod files {
     }
 }
 
-/// How the bytes of a row begin that has a number: see `homes/opencode/database/pieces.rs`.
+/// Beginning of the bytes of a row that has a number: see `homes/opencode/database/pieces.rs`.
 const NUMBERED: &[u8] = br#"[["rowid",{"i":"#;
 
-/// The hash that tells whether something is as it was, if it is there. The number of a row does not count: a row that comes back gets
-/// another one where its own was taken meanwhile, and nothing refers to it.
+/// The hash that tells whether a file or row is as it was; `None` if it is not there. The number of a row does not count: a row that is
+/// put back gets another number if its own was taken meanwhile, and nothing refers to the number.
 pub(crate) fn hash_of(bytes: Option<&Vec<u8>>) -> Option<ContentHash> {
     bytes.map(|bytes| ContentHash::of(without_number(bytes)))
 }

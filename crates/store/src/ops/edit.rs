@@ -10,8 +10,8 @@ use super::{OperationError, OperationRequest, Report};
 use crate::home::{CommitError, SessionRecord, Write};
 use crate::workspace::Workspace;
 
-/// Changes session documents in every own home that holds them, and in the store. If somebody else changes a document at the same time,
-/// their version is read and edited instead: an edit of one field is right on top of any other.
+/// Edits session documents in every own home that holds them, and in the store. If another process changes a document at the same time,
+/// its version is read and edited instead: an edit of one field can be made on top of any other edit.
 pub fn edit(
     workspace: &Workspace<'_>,
     request: OperationRequest,

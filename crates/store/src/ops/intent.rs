@@ -1,4 +1,4 @@
-//! What is left to do in the store once homes are changed, and how it is done.
+//! Carries out what is left to do in the store once homes are changed.
 
 use annals_core::id::SessionId;
 use annals_core::json::same_value;
@@ -10,11 +10,11 @@ use super::record::NotedChange;
 use crate::home::CommitError;
 use crate::store::Store;
 
-/// Records an operation if it is not recorded yet, and gives its number.
+/// Function that records an operation if it is not recorded yet, and returns its number.
 pub(super) type Begin<'b> = &'b mut dyn FnMut() -> Result<i64, OperationError>;
 
 impl Intent {
-    /// Does what is left to do. True if the store was changed.
+    /// Carries out the intent. True if the store was changed.
     pub(super) fn carry_out(
         &self,
         store: &dyn Store,
@@ -37,7 +37,7 @@ impl Intent {
                 if !documents.is_empty() {
                     store.change_back(*operation, &documents, begin()?, words)?;
                 }
-                // What came with the operation, and is in no home any more, is not kept as if it had been deleted.
+                // Sessions that the operation brought, and that no home has any more, do not stay as if they had been deleted.
                 let brought: Vec<SessionId> = match only {
                     Some(_) => Vec::new(),
                     None => store.brought(*operation)?,
@@ -88,7 +88,7 @@ fn remove(
     Ok(true)
 }
 
-/// What an operation changed in the store alone.
+/// The changes that an operation made in the store alone, to these sessions or to all.
 pub(super) fn changes_to_undo(
     store: &dyn Store,
     operation: i64,

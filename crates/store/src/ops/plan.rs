@@ -1,41 +1,40 @@
-//! What an operation is going to do. It is recorded before anything is changed, so that one that was cut short can be completed or taken
-//! back.
+//! The plan of an operation. It is recorded before anything is changed, so that an interrupted operation can be completed or taken back.
 
 use annals_core::Document;
 use annals_core::id::{IdError, Millis, SessionId};
 use annals_core::json::edit::EditError;
 use serde::{Deserialize, Serialize};
 
-/// How often an edit is made again because the document was changed meanwhile.
+/// Upper bound on the attempts at an edit while other processes change the document.
 pub(super) const MAX_TRIES: usize = 10;
 
-/// What an operation is going to do. The names are part of the stored bytes.
+/// Plan of an operation. The names are part of the stored bytes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct OperationPlan {
-    /// How many commits to homes it takes. One that was cut short after fewer is taken back. None if each commit is complete by itself.
+    /// Number of commits to homes. An operation that was interrupted after fewer is taken back. `None` if each commit is complete by itself.
     pub(crate) commits: Option<usize>,
-    /// What is left to do in the store after that.
+    /// Work that is left to do in the store after the commits.
     pub(crate) then: Option<Intent>,
 }
 
-/// What is left to do in the store once homes are changed. The names are part of the stored bytes.
+/// Work that is left to do in the store once homes are changed. The names are part of the stored bytes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Intent {
-    /// Session documents are edited where the store does not show the edit. That is so where no home could be changed, or where a home
-    /// that cannot be reached, or is not the user's own, has the session in its latest state.
+    /// Session documents are edited if the store does not show the edit: because no home could be changed, or because the home with the
+    /// latest state of the session cannot be reached or is not the user's own.
     Edit {
-        /// Which.
+        /// The sessions.
         sessions: Sessions,
-        /// What becomes of them.
+        /// The edit.
         edit: SessionEdit,
     },
     /// Sessions that no home has are deleted.
     Remove {
-        /// Which.
+        /// The sessions.
         sessions: Sessions,
     },
-    /// What an operation changed in the store alone is taken back, of these sessions or of all.
+    /// Changes that an operation made in the store alone are taken back, for these sessions or for all.
     Undo {
         /// The operation.
         operation: i64,
@@ -63,13 +62,13 @@ impl TryFrom<Vec<String>> for Sessions {
     }
 }
 
-/// What becomes of a session document. The names are part of the stored bytes.
+/// Edit of a session document. The names are part of the stored bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionEdit {
-    /// It gets this title.
+    /// Sets the title.
     Title(String),
-    /// It is marked as archived at this time, or not at all.
+    /// Marks the session as archived at this time, or removes the mark.
     Archived(Option<Millis>),
 }
 

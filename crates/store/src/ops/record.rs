@@ -1,5 +1,5 @@
-//! The record of operations that a store keeps: what was asked for, and what each commit to a home changed. By it an operation is undone, and one that
-//! was cut short is completed or taken back.
+//! The record of operations that a store keeps: the request, and what each commit to a home changed. With it an operation is undone, and an interrupted
+//! one is completed or taken back.
 
 use std::fmt::Debug;
 use std::io;
@@ -20,10 +20,10 @@ pub trait OperationLog: Send + Sync {
     /// One operation by its number.
     fn operation(&self, number: i64) -> Result<Option<Operation>, ReadError>;
 
-    /// Waits until no other operation runs on this store, in whatever process.
+    /// Locks operations, after waiting until no other one runs on this store in any process.
     fn lock_operations(&self) -> io::Result<OperationLock>;
 
-    /// Locks operations, unless another one runs.
+    /// Locks operations without waiting. `None` if another one runs.
     fn try_lock_operations(&self) -> io::Result<Option<OperationLock>>;
 
     /// Records an operation before it changes anything.
@@ -39,7 +39,7 @@ pub trait OperationLog: Send + Sync {
         pieces: &[Piece],
     ) -> Result<i64, CommitError>;
 
-    /// Ends an operation. `steps` are those that were made; the others are dropped.
+    /// Ends an operation. `steps` are the steps that were made; the others are dropped.
     fn end_operation(
         &self,
         operation: i64,
@@ -57,22 +57,22 @@ pub trait OperationLog: Send + Sync {
     /// The store as a home whose commits are part of an operation.
     fn for_operation(&self, operation: i64) -> Box<dyn Write>;
 
-    /// Operations that are under way, or were cut short.
+    /// Operations that are under way, or were interrupted.
     fn unfinished_operations(&self) -> Result<Vec<i64>, ReadError>;
 
-    /// What an operation that was cut short was going to do.
+    /// The plan of an operation that was interrupted.
     fn plan(&self, operation: i64) -> Result<OperationPlan, ReadError>;
 
     /// The commits of an operation to homes, in the order in which they were made; with `all` also those that were only noted.
     fn steps(&self, operation: i64, all: bool) -> Result<Vec<Step>, ReadError>;
 
-    /// What a commit of an operation changed.
+    /// The changes that one commit of an operation made.
     fn noted_pieces(&self, operation: i64, step: i64) -> Result<Vec<NotedPiece>, ReadError>;
 
-    /// What an operation changed in the store alone, document by document, the last first.
+    /// The changes that an operation made in the store alone, document by document, the last first.
     fn noted_changes(&self, operation: i64) -> Result<Vec<NotedChange>, ReadError>;
 
-    /// Makes documents that an operation changed in the store alone what they were before it, as part of another operation.
+    /// Reverts documents that an operation changed in the store alone to their state before it, as part of another operation.
     fn change_back(
         &self,
         operation: i64,
@@ -81,18 +81,18 @@ pub trait OperationLog: Send + Sync {
         reason: &str,
     ) -> Result<(), CommitError>;
 
-    /// The sessions that the store knows only since an operation, and that no home has any more.
+    /// The sessions that an operation brought to the store, and that no home has any more.
     fn brought(&self, operation: i64) -> Result<Vec<SessionId>, ReadError>;
 }
 
-/// Keeps other operations from running as long as it is held.
+/// Lock that keeps other operations from running while it is held.
 #[derive(Debug)]
 pub struct OperationLock {
     _held: Box<dyn Debug + Send + Sync>,
 }
 
 impl OperationLock {
-    /// A lock that is held as long as a value lives.
+    /// A lock that is held while `held` lives.
     pub fn new(held: impl Debug + Send + Sync + 'static) -> OperationLock {
         OperationLock { _held: Box::new(held) }
     }
@@ -107,7 +107,7 @@ pub struct Step {
     pub place: String,
 }
 
-/// What a commit of an operation changed in one place of a home.
+/// Change that a commit of an operation made in one place of a home.
 #[derive(Debug, Clone)]
 pub struct NotedPiece {
     /// A file or row.
@@ -118,27 +118,27 @@ pub struct NotedPiece {
     pub before_hash: Option<ContentHash>,
     /// The hash of what was there afterwards.
     pub after_hash: Option<ContentHash>,
-    /// What was there before.
+    /// The contents before.
     pub before: Before,
 }
 
-/// What was in a place before an operation.
+/// Contents of a place before an operation.
 #[derive(Debug, Clone)]
 pub enum Before {
     /// Nothing.
     Nothing,
     /// These bytes.
     Bytes(Vec<u8>),
-    /// Something that was pruned since.
+    /// Contents that were pruned since.
     NotKept,
 }
 
-/// What an operation did to a document in the store alone.
+/// Change that an operation made to a document in the store alone.
 #[derive(Debug, Clone)]
 pub struct NotedChange {
     /// Which document.
     pub key: Key,
-    /// Whether what was there before is still in the store.
+    /// Whether the state before is still in the store.
     pub is_kept: bool,
     /// Whether the document is still as the operation left it.
     pub is_current: bool,

@@ -1,4 +1,4 @@
-//! Operations that were cut short: completed, taken back, or reported.
+//! Recovers operations that were interrupted: completes them, takes them back, or reports them.
 
 use std::collections::HashSet;
 
@@ -14,20 +14,20 @@ use crate::open;
 use crate::store::Store;
 use crate::workspace::Workspace;
 
-/// What became of an operation that had been cut short.
+/// Outcome for an operation that had been interrupted.
 #[derive(Debug)]
 pub enum Recovered {
-    /// It had reached every home. Now the store knows.
+    /// It had changed every home. Now the store shows the result.
     Completed(Operation),
-    /// It had reached nothing, or what it had reached was put back.
+    /// It had changed nothing, or its changes were taken back.
     TakenBack(Operation),
-    /// Somebody has changed something since, so it was left as it is.
+    /// Something was changed since, so everything was left as it is.
     Left {
-        /// Which.
+        /// The operation.
         operation: Operation,
-        /// The homes that it had reached.
+        /// The homes that it had changed.
         done: Vec<String>,
-        /// The homes that it had not reached, or where something was changed since.
+        /// The homes that it had not changed, or where something was changed since.
         missing: Vec<String>,
     },
 }
@@ -37,11 +37,11 @@ pub enum Recovered {
 enum StepProgress {
     Made,
     NotMade,
-    /// Neither what was before nor what was to be: somebody came in between, or the home cannot be read.
+    /// The home has neither the state before nor the state after the commit, because something else changed it, or cannot be read.
     Unclear,
 }
 
-/// Looks for operations that were cut short, and completes each or takes it back. Nothing happens while another process carries one out.
+/// Completes or takes back each operation that was interrupted. Does nothing while another process carries one out.
 pub fn recover(workspace: &Workspace<'_>) -> Result<Vec<Recovered>, OperationError> {
     let store = workspace.store();
     if store.is_read_only() || store.unfinished_operations()?.is_empty() {
@@ -49,13 +49,13 @@ pub fn recover(workspace: &Workspace<'_>) -> Result<Vec<Recovered>, OperationErr
     }
     let lock = store.try_lock_operations();
     let Ok(Some(_lock)) = lock else { return Ok(Vec::new()) };
-    // A home that was moved meanwhile is where its commits are found.
+    // A home may have been moved meanwhile: the store has to know its new path to find the commits there.
     for path in workspace.own().iter().filter(|path| workspace.is_own(&HomeUrl::from(path.as_path()))) {
         if let Ok(source) = open::open_source(path) {
             store.recognise(&*source, true)?;
         }
     }
-    // Only now it is certain that nobody is at it.
+    // Read again under the lock: only now it is certain that no process is working on them.
     let mut recovered = Vec::new();
     for number in store.unfinished_operations()? {
         if let Some(operation) = store.operation(number)? {
@@ -70,7 +70,7 @@ fn recover_one(
     store: &dyn Store,
     operation: Operation,
 ) -> Result<Recovered, OperationError> {
-    tracing::info!(operation = operation.number, kind = %operation.kind, "recover an operation that was cut short");
+    tracing::info!(operation = operation.number, kind = %operation.kind, "recover an operation that was interrupted");
     let mut steps = Vec::new();
     for step in store.steps(operation.number, true)? {
         let pieces = store.noted_pieces(operation.number, step.number)?;
@@ -82,7 +82,7 @@ fn recover_one(
     }
     let has = |wanted: StepProgress| steps.iter().any(|(_, _, progress)| *progress == wanted);
     let made: Vec<i64> = numbers(&steps, StepProgress::Made);
-    // What was copied so far is whole sessions, and copying again goes on from there.
+    // A copy or an import that was interrupted has written whole sessions, and running it again continues from there.
     let is_additive =
         operation.kind == OperationKind::Copy.name() || operation.kind == OperationKind::Import.name();
     let plan = store.plan(operation.number)?;
@@ -115,7 +115,7 @@ fn numbers(steps: &[FoundStep], wanted: StepProgress) -> Vec<i64> {
     steps.iter().filter(|(_, _, progress)| *progress == wanted).map(|(step, _, _)| step.number).collect()
 }
 
-/// Compares what is in a home with what was before and what was to be.
+/// Compares what is in a home with the states before and after a commit.
 fn progress(step: &Step, pieces: &[NotedPiece]) -> StepProgress {
     let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
     let stored = match &step.place[..] {
@@ -137,7 +137,7 @@ fn progress(step: &Step, pieces: &[NotedPiece]) -> StepProgress {
     }
 }
 
-/// Puts back what was there before the commits that were made.
+/// Puts back the contents from before the commits that were made.
 fn put_back(steps: &[FoundStep]) -> Result<(), OperationError> {
     for (step, pieces, _) in steps.iter().rev().filter(|(_, _, progress)| *progress == StepProgress::Made) {
         let pieces = pieces.iter().map(|piece| Exchange {
@@ -159,7 +159,7 @@ fn put_back(steps: &[FoundStep]) -> Result<(), OperationError> {
     Ok(())
 }
 
-/// Has the store look at what the operation did.
+/// Has the store look at the homes that the operation changed.
 fn follow(
     workspace: &Workspace<'_>,
     store: &dyn Store,

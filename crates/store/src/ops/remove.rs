@@ -1,4 +1,4 @@
-//! Deleting sessions with all that belongs to them: `rm`.
+//! Deletes sessions with everything that belongs to them: `rm`.
 
 use annals_core::Transaction;
 use annals_core::id::SessionId;
@@ -11,24 +11,24 @@ use crate::home::{Read, SessionRecord, Write};
 use crate::remove::{self, Removal};
 use crate::workspace::Workspace;
 
-/// How often what an agent added meanwhile is deleted too.
+/// Upper bound on the rounds that delete what an agent has added meanwhile.
 const MAX_ROUNDS: usize = 3;
 
-/// What a deletion would delete.
+/// Plan of a deletion: what it would delete.
 #[derive(Debug)]
 pub struct RemovalPlan {
-    /// The sessions and all that they started.
+    /// The sessions, and all sessions that they started.
     pub sessions: Vec<SessionRecord>,
-    /// The homes, each with what would go there.
+    /// The homes, each with what would be deleted there.
     pub homes: Vec<(String, Removal)>,
-    /// What would go from the store, because no home has it.
+    /// What would be deleted from the store, because no home has it.
     pub store: Option<Removal>,
     /// Own homes that cannot be reached.
     pub vanished: Vec<String>,
     targets: TargetHomes,
 }
 
-/// Finds out what deleting sessions would delete, with the sessions that they started, as `read` has them. Nothing is changed.
+/// Plans the deletion of sessions and of the sessions that they started, as `read` has them. Changes nothing.
 pub fn plan_removal(
     workspace: &Workspace<'_>,
     read: &dyn Read,
@@ -55,7 +55,7 @@ pub fn plan_removal(
         }
         homes.push((target.url.clone(), removal));
     }
-    // Of sessions that no home has, the store has the only copy: it goes only if it was named itself.
+    // The store has the only copy of a session that no home has: it is deleted only if the user named that session.
     missing.retain(|record| sessions_contain(sessions, &record.id));
     all.retain(|record| {
         sessions_contain(&missing, &record.id)
@@ -80,7 +80,7 @@ fn sessions_contain(sessions: &[SessionRecord], id: &SessionId) -> bool {
     sessions.iter().any(|record| record.id == *id)
 }
 
-/// Deletes what a plan says. The store keeps what homes held, marked as gone.
+/// Carries out a deletion. The store keeps what homes held, marked as gone.
 pub fn remove(
     workspace: &Workspace<'_>,
     request: OperationRequest,
@@ -115,8 +115,8 @@ pub fn remove(
     Ok(report)
 }
 
-/// An agent that is still running writes on. Each round takes what appeared during the last; if it never pauses, the rest stays for
-/// `check` to find.
+/// Deletes sessions from a home in rounds, since an agent that is still running goes on writing. Each round deletes what appeared during
+/// the last one; if the agent never pauses, the rest stays for `check` to find.
 fn remove_from(
     running: &mut Running<'_>,
     home: &dyn Write,

@@ -1,4 +1,4 @@
-//! Making a session what it was: `restore`.
+//! Restores a session to an earlier state: `restore`.
 
 use annals_core::id::SessionId;
 use annals_core::{Document, Key, Transaction};
@@ -13,19 +13,19 @@ use crate::home::{Native, Read, SessionRecord, Write};
 use crate::open;
 use crate::workspace::Workspace;
 
-/// What was restored.
+/// Outcome of a restore.
 #[derive(Debug)]
 pub struct Restored {
-    /// Documents written, in the home or store where most were.
+    /// Documents written, in the home or store where the most were written.
     pub written: usize,
     /// Documents deleted there.
     pub deleted: usize,
-    /// What the operation did.
+    /// Report of the operation.
     pub report: Report,
 }
 
-/// Makes a session what it was in `then`: in every own home that holds it, and in the store. One that is in no home any more goes back to
-/// the own home that had it last.
+/// Restores a session to its state in `then`: in every own home that holds it, and in the store. A session that no home has any more goes
+/// back to the own home that had it last.
 pub fn restore(
     workspace: &Workspace<'_>,
     request: OperationRequest,
@@ -75,7 +75,7 @@ fn last_home(workspace: &Workspace<'_>, session: &SessionRecord) -> Option<Targe
     Some(TargetHome { url: url.to_string(), home: open::open_undoable(url).ok()? })
 }
 
-/// What makes a session in a home what it was in `then`, as far as the home has a place for it.
+/// The transaction that restores a session in a home to its state in `then`, as far as the home has a place for its documents.
 fn transaction_for(
     home: &dyn Write,
     then: &dyn Read,
@@ -84,7 +84,7 @@ fn transaction_for(
 ) -> Result<Transaction, OperationError> {
     let mut transaction = Transaction::new(words);
     let held = home.session(session)?;
-    // What is shown of a document that was in progress then was never written by anybody: it becomes what it was when it was finished.
+    // The shown state of a document that was in progress then was never written by any program, so the document gets its finished state.
     let finished = history::in_progress(then, session)?;
     let mut gone = home.session_keys(session)?;
     for key in then.session_keys(session)? {

@@ -20,8 +20,8 @@ use crate::sync::source::Source;
 use crate::sync::{self, Stage};
 use crate::workspace::Workspace;
 
-/// An operation that is being carried out. While it runs, no other does on the same store. Dropped without [`Running::finish`] it is as
-/// good as cut short: the next command completes it or takes it back.
+/// An operation that is being carried out. While it runs, no other one runs on the same store. If it is dropped without
+/// [`Running::finish`], it counts as interrupted: the next command completes it or takes it back.
 #[derive(Debug)]
 pub struct Running<'w> {
     workspace: &'w Workspace<'w>,
@@ -31,7 +31,7 @@ pub struct Running<'w> {
     _lock: OperationLock,
 }
 
-/// What commits note, from whatever thread.
+/// Notes of commits to homes, shared by the threads that commit.
 #[derive(Debug)]
 struct Noting {
     store: Box<dyn Store>,
@@ -75,7 +75,7 @@ pub(crate) enum ChangedExtent {
 }
 
 impl<'w> Running<'w> {
-    /// Begins an operation, when no other runs.
+    /// Begins an operation, after waiting until no other one runs.
     pub(super) fn begin(
         workspace: &'w Workspace<'w>,
         request: OperationRequest,
@@ -85,13 +85,13 @@ impl<'w> Running<'w> {
         let lock = store
             .lock_operations()
             .map_err(|source| OperationError::Lock { path: store.url().to_string(), source })?;
-        // Homes keep what they call, so it has a handle of its own to write to.
+        // Homes keep the noter that they call, so the noter owns a handle of its own to the store.
         let noting =
             Noting { store: store.handle(), request: request.clone(), plan, number: Mutex::default() };
         Ok(Running { workspace, request, noting: Arc::new(noting), report: Report::default(), _lock: lock })
     }
 
-    /// Has the commits of a home noted as part of this operation.
+    /// Makes a home note its commits as part of this operation.
     pub fn note_commits(&self, home: &mut dyn Undo, url: &str) {
         let (noting, url) = (self.noting.clone(), url.to_owned());
         home.note_commits(Noter::new(move |pieces| {
@@ -102,7 +102,7 @@ impl<'w> Running<'w> {
         }));
     }
 
-    /// Changes homes. If that fails in the middle, what was done is taken back.
+    /// Changes homes. If that fails halfway, the changes made so far are taken back.
     pub(super) fn change_homes(
         &mut self,
         work: impl FnOnce(&mut Running<'w>) -> Result<(), OperationError>,
@@ -122,7 +122,7 @@ impl<'w> Running<'w> {
         Ok(receipt)
     }
 
-    /// Puts things back in a home.
+    /// Puts back what a home stored before.
     pub(super) fn exchange(
         &mut self,
         home: &dyn Undo,
@@ -134,7 +134,7 @@ impl<'w> Running<'w> {
         Ok(())
     }
 
-    /// Puts back files that were made beside homes.
+    /// Puts back files that were created beside homes.
     pub(super) fn exchange_files(&mut self, pieces: &[Exchange]) -> Result<(), OperationError> {
         let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
         let noted: Vec<Piece> = pieces
@@ -158,11 +158,11 @@ impl<'w> Running<'w> {
         }
     }
 
-    /// Takes back what was done, because the operation cannot go on.
+    /// Takes back the changes made so far, because the operation cannot go on.
     fn give_up(&mut self, error: OperationError) -> OperationError {
         let Some(operation) = self.noting.number() else { return error };
         tracing::info!(operation, %error, "take back an operation that failed");
-        // Where a home cannot say what became of a commit, the next command finds out.
+        // If a home cannot say whether a commit was made, the next command finds out.
         let is_clear = !matches!(
             &error,
             OperationError::Commit {
@@ -215,7 +215,7 @@ impl<'w> Running<'w> {
         Ok(())
     }
 
-    /// Notes files that were made beside homes, long tool output for instance, so that an undo removes them again.
+    /// Notes files that were created beside homes, such as long tool output, so that an undo removes them again.
     pub fn note_files(&self, files: &[PathBuf]) -> Result<(), OperationError> {
         let made = |path: &PathBuf| {
             let after = Some(std::fs::read(path).ok()?);
@@ -236,7 +236,7 @@ impl<'w> Running<'w> {
         Ok(receipt)
     }
 
-    /// Records the operation before anything is known of what it changes.
+    /// Records the operation before it is known what it changes.
     pub(super) fn begin_now(&self) -> Result<i64, OperationError> {
         Ok(self.noting.begin()?)
     }
@@ -251,12 +251,12 @@ impl<'w> Running<'w> {
         self.noting.number()
     }
 
-    /// What is reported when it is done.
+    /// The report that is returned at the end.
     pub fn report(&mut self) -> &mut Report {
         &mut self.report
     }
 
-    /// Has the store look at what was done, so that every command shows it from now on, and ends the operation.
+    /// Has the store look at the result, so that every command shows it from now on, and ends the operation.
     pub(crate) fn done(
         mut self,
         sessions: &[SessionId],
@@ -268,7 +268,7 @@ impl<'w> Running<'w> {
             match intent.carry_out(self.workspace.store(), &self.request.words, &mut begin) {
                 Ok(is_changed) => self.report.store_only = is_changed && self.report.places.is_empty(),
                 Err(error) if self.report.places.is_empty() => return Err(error),
-                // Homes are changed, and the next command goes on from there.
+                // Homes are changed already, and the next command continues from there.
                 Err(error) => {
                     self.report.not_followed = Some(error.to_string());
                     self.report.operation = self.noting.number();
@@ -279,7 +279,7 @@ impl<'w> Running<'w> {
         self.end(sessions)
     }
 
-    /// Has the store look at what was done.
+    /// Has the store look at the result.
     fn look_at(&mut self, sessions: &[SessionId], extent: ChangedExtent) {
         let Some(operation) = self.noting.number() else { return };
         let reason = CommitReason { words: self.request.words.clone(), operation: Some(operation) };
@@ -293,14 +293,14 @@ impl<'w> Running<'w> {
         let Some(operation) = self.noting.number() else { return Ok(self.report) };
         self.report.operation = Some(operation);
         let ended = self.noting.store.end_operation(operation, OperationState::Done, None, sessions);
-        // It is done all the same, and the next command notes that.
+        // The operation is done nevertheless, and the next command records that.
         if let Err(error) = ended {
             self.report.not_followed = Some(error.to_string());
         }
         Ok(self.report)
     }
 
-    /// Ends an operation on everything that some sessions hold.
+    /// Ends an operation that may have changed anything in these sessions.
     pub fn finish(self, sessions: &[SessionId]) -> Result<Report, OperationError> {
         self.done(sessions, ChangedExtent::Everything)
     }

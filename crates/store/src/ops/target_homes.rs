@@ -1,4 +1,4 @@
-//! Where an operation on a session goes.
+//! The homes that an operation on sessions changes.
 
 use annals_core::id::SessionId;
 
@@ -8,7 +8,7 @@ use crate::home::{ReadError, SessionRecord, UnreadableReason};
 use crate::open;
 use crate::workspace::Workspace;
 
-/// A home that an operation goes to.
+/// A home that an operation changes.
 pub struct TargetHome {
     /// Its canonical name.
     pub url: String,
@@ -22,7 +22,7 @@ impl std::fmt::Debug for TargetHome {
     }
 }
 
-/// The homes that an operation on some sessions goes to.
+/// The homes that an operation on some sessions changes.
 #[derive(Debug, Default)]
 pub struct TargetHomes {
     /// Own homes that hold any of the sessions.
@@ -35,7 +35,7 @@ impl TargetHomes {
     /// Finds the user's own homes that hold any of these sessions.
     pub fn of(workspace: &Workspace<'_>, sessions: &[SessionRecord]) -> Result<TargetHomes, OperationError> {
         let mut targets = TargetHomes::default();
-        // The homes that had each of them at the last look.
+        // The homes that had each session at the last look.
         let mut known: Vec<(&SessionId, Vec<String>)> = Vec::new();
         for record in sessions {
             known.push((&record.id, workspace.store().holders(&record.id)?));
@@ -62,7 +62,7 @@ impl TargetHomes {
                 targets.homes.push(TargetHome { url, home });
             }
         }
-        // A home that is not where it was is not found by looking where homes are.
+        // A home that was moved or deleted is not among the paths above; the store still knows it.
         let is_absent = |url: &str| open::open_undoable(url).is_err_and(|error| error.is_absent());
         let homes = workspace.store().followed_homes()?.into_iter();
         let own = homes.filter(|home| home.is_own).map(|home| home.url);
@@ -83,7 +83,7 @@ impl TargetHomes {
     }
 }
 
-/// A session is not where it was at the last look. Makes sure that it is gone, and not just among what cannot be listed.
+/// Checks that a session that the home had at the last look is really gone, and not just in a place that cannot be listed.
 fn expect_listed(url: &str, session: &SessionId) -> Result<(), OperationError> {
     let survey = open::open_source(url)?.survey()?;
     match survey

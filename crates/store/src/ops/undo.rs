@@ -1,4 +1,4 @@
-//! Taking an operation back, in every home that it changed and in the store.
+//! Undoes an operation, in every home that it changed and in the store.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -16,16 +16,16 @@ use crate::open;
 use crate::store::Store;
 use crate::workspace::Workspace;
 
-/// What was taken back.
+/// Outcome of an undo.
 #[derive(Debug)]
 pub struct Undone {
-    /// The operation that was taken back.
+    /// The operation that was undone.
     pub operation: Operation,
-    /// What the undo did. It is an operation itself.
+    /// Report of the undo, which is an operation itself.
     pub report: Report,
 }
 
-/// One home, and what becomes of it. Files that were made beside homes have none.
+/// A home that an undo changes, with the changes. `home` is `None` for files that were created beside homes.
 struct UndoTarget {
     url: String,
     home: Option<Box<dyn Undo>>,
@@ -42,7 +42,7 @@ impl UndoTarget {
     }
 }
 
-/// Takes an operation back: the one with a number, or else the last one that was not taken back yet. With `only`, just what it did to
+/// Undoes an operation: the one with this number, or else the last one that was not undone yet. With `only`, undoes just what it did to
 /// these sessions. Refuses if something has changed since.
 pub fn undo(
     workspace: &Workspace<'_>,
@@ -76,7 +76,7 @@ pub fn undo(
     Ok(Undone { operation, report })
 }
 
-/// Makes sure that what the operation changed in the store alone is as the operation left it.
+/// Checks that documents that the operation changed in the store alone are still as it left them.
 fn verify_store(
     store: &dyn Store,
     operation: &Operation,
@@ -105,7 +105,7 @@ fn verify_store(
     })
 }
 
-/// The operation to take back, if it can be.
+/// Finds the operation to undo. An error if it cannot be undone.
 fn find(store: &dyn Store, number: Option<i64>) -> Result<Operation, OperationError> {
     let operation = match number {
         Some(number) => store.operation(number)?.ok_or(OperationError::NoOperation(number))?,
@@ -133,7 +133,7 @@ fn is_absent(place: &str) -> bool {
     open::open_undoable(place).is_err_and(|error| error.is_absent())
 }
 
-/// What has to be put back where, the last change first.
+/// The homes that an undo changes, with what has to be put back in each. The last change comes first.
 fn targets(
     workspace: &Workspace<'_>,
     operation: &Operation,
@@ -167,7 +167,7 @@ fn targets(
         };
         let target = &mut targets[place];
         for piece in exchanges {
-            // Changed twice by the operation: the earlier change says what was there before, the later one what must be there now.
+            // The operation changed this place twice: the earlier change says what was there before, the later one what must be there now.
             match target.pieces.iter_mut().find(|known| known.place == piece.place) {
                 Some(known) => known.bytes = piece.bytes,
                 None => target.pieces.push(piece),
@@ -188,7 +188,7 @@ fn exchange(operation: &Operation, piece: NotedPiece) -> Result<Exchange, Operat
     Ok(Exchange { place: piece.place, session: piece.session, expected: piece.after_hash, bytes })
 }
 
-/// Makes sure that everything is as the operation left it, before anything is changed.
+/// Checks that everything is as the operation left it, before anything is changed.
 fn verify(operation: &Operation, targets: &[UndoTarget]) -> Result<(), OperationError> {
     let mut altered: Option<(String, String, Option<SessionId>)> = None;
     let mut touched: BTreeSet<String> = BTreeSet::new();

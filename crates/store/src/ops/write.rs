@@ -12,7 +12,7 @@ use crate::home_url::HomeUrl;
 use crate::open;
 use crate::workspace::Workspace;
 
-/// Where sessions are brought.
+/// Where sessions are written to.
 #[derive(Debug, Clone, Copy)]
 pub enum WriteTarget<'t> {
     /// A home of OpenCode's, by its name.
@@ -21,19 +21,19 @@ pub enum WriteTarget<'t> {
     Store,
 }
 
-/// What somebody did who wrote sessions.
+/// Result of the work that wrote sessions.
 #[derive(Debug)]
 pub struct Written<T> {
-    /// What there is to tell.
+    /// The caller's own result.
     pub value: T,
-    /// The sessions it was about.
+    /// The sessions that were written.
     pub sessions: Vec<SessionId>,
-    /// Files that were made beside the home.
+    /// Files that were created beside the home.
     pub files: Vec<PathBuf>,
 }
 
-/// Has something write sessions to a home or to the store, as one operation. `work` gets the target; every transaction that it commits is
-/// part of the operation, also if it fails later.
+/// Runs `work`, which writes sessions to a home or to the store, as one operation. Every transaction that `work` commits to the target is
+/// part of the operation, even if `work` fails later.
 pub fn write<T>(
     workspace: &Workspace<'_>,
     request: OperationRequest,

@@ -1,4 +1,4 @@
-//! A home's own log of changes becomes history: what documents were before annals first saw them.
+//! Imports a home's own log of changes as history: the states of documents before annals first saw them.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -14,7 +14,7 @@ use crate::home::{CommitError, ReadError};
 /// Upper bound on the states of one session in one transaction.
 const COMMIT_STATES: usize = 512;
 
-/// Takes over the logs of all sessions that have grown since they were last read.
+/// Imports the logs of all sessions whose logs have grown since they were last read.
 pub(super) fn take(
     store: &dyn Follow,
     log: &dyn ChangeLog,
@@ -35,7 +35,7 @@ pub(super) fn take(
 /// The log of one session, replayed.
 struct Replay<'l> {
     log: &'l dyn ChangeLog,
-    /// The state each document is in, and since when. A state that only leads to the next is not kept.
+    /// The current state of each document, and since when. A state that is only a step towards the next one is not kept.
     running: HashMap<Key, (Millis, Document)>,
     past: Vec<PastState>,
 }
@@ -62,7 +62,7 @@ impl Replay<'_> {
         }
     }
 
-    /// With a message its parts go, with a session everything.
+    /// Deletes a document: with a message its parts, with a session everything.
     fn delete(&mut self, time: Millis, key: &Key) {
         let goes = |other: &Key| match (key, other) {
             (Key::Session(..), _) => true,
@@ -78,7 +78,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Ends the log. Gives the documents that are in the store as the log left them, with the time since when.
+    /// Ends the log. Returns the documents that the store has as the log left them, each with the time since when.
     fn finish(&mut self, store: &dyn Follow) -> Result<Vec<(Key, Millis)>, ReadError> {
         let mut latest = Vec::new();
         for (key, (time, document)) in self.running.drain() {

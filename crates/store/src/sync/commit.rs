@@ -1,4 +1,4 @@
-//! Commits what looks have found, each session's findings together with how far the look went. Looks come from several threads; this one writes.
+//! Commits the findings of looks, those of each session together with how far the look went. Looks come from several threads; one thread writes.
 
 use std::collections::HashSet;
 use std::sync::mpsc::Receiver;
@@ -11,9 +11,11 @@ use super::survey::Job;
 use super::{SyncError, SyncOutcome, Uncounted};
 use crate::follow::{Applied, AppliedPiece, CommitReason, Follow, HomeNumber, Indexing, LookPiece};
 
-/// Upper bounds of what is committed together: bytes of documents, sessions, and time, since others want to write as well.
+/// Document bytes at which a batch is committed.
 const COMMIT_BYTES: usize = 8 << 20;
+/// Sessions at which a batch is committed.
 const COMMIT_SESSIONS: usize = 256;
+/// Time after which a batch is committed: other processes wait to write.
 const COMMIT_AFTER: Duration = Duration::from_millis(500);
 
 /// The writer of a sync, for one home.
@@ -25,17 +27,17 @@ pub(super) struct Committing<'c> {
     pub(super) uncounted: &'c mut Uncounted,
 }
 
-/// A chunk that was handed to the store, as far as it is counted when the store has committed it.
+/// Counts of a chunk that was handed to the store. They are added up once the store has committed it.
 struct Handed {
     job: usize,
     n_seen: usize,
     n_unchanged: usize,
-    /// With the last chunk of a session: whether any document was found otherwise than it was.
+    /// With the last chunk of a session: whether any document has changed.
     end: Option<bool>,
 }
 
 impl<'c> Committing<'c> {
-    /// Commits looks as they come. Gives those that were overtaken.
+    /// Commits looks as they come. Returns the jobs whose looks were overtaken.
     pub(super) fn looks(
         &mut self,
         jobs: &[Job],
@@ -60,7 +62,7 @@ impl<'c> Committing<'c> {
         Ok(overtaken)
     }
 
-    /// Commits a chunk and those that come soon after it. Gives the first that is left over.
+    /// Commits a chunk and those that come soon after it. Returns the first chunk that is left over.
     fn batch(
         &mut self,
         jobs: &[Job],
@@ -138,7 +140,7 @@ pub(super) fn add_uncounted(uncounted: &mut Uncounted, sessions: Vec<(HomeNumber
     }
 }
 
-/// Whether a chunk needs nothing to be written.
+/// Whether nothing has to be written for a chunk.
 fn is_nothing(chunk: &Chunk) -> bool {
     chunk.findings.n_found == 0 && chunk.end.as_ref().is_none_or(|end| !end.is_news)
 }

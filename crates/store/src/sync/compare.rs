@@ -1,9 +1,9 @@
-//! What a session is now: a function of what the store knows and what looks have seen. Nothing is read or written here.
+//! Decides what a session is now, from what the store knows and what looks have seen. Nothing is read or written here.
 //!
 //! Several homes may hold the same session. The home where it was last used leads: the store shows what that home has, and a
 //! document that the leader does not have is not shown. What every home had at its last look is kept, so the answer depends on
-//! the looks and not on their order. A change that was made in the store alone stands as long as the leader has what it had when the
-//! change was made.
+//! the looks and not on their order. A change that was made in the store alone stands while the leader still has what it had when
+//! the change was made.
 
 use annals_core::id::Millis;
 
@@ -11,8 +11,8 @@ use super::source::Sighting;
 use crate::follow::{Depth, HomeNumber, Look, Origin};
 use crate::state_hash::StateHash;
 
-/// The look that leads: where the session was last used; of equals a database before a directory, the user's own home before one that was
-/// only named, and then the one that was looked at later. A home that no longer has the session leads only if none has it.
+/// The look that leads: the one in the home where the session was last used. Among equals, a database leads before a directory, the user's
+/// own home before one that was only named, and then the later look. A home that no longer has the session leads only if none has it.
 pub(crate) fn leader<'l>(looks: impl IntoIterator<Item = &'l Look>) -> Option<&'l Look> {
     let rank = |look: &&Look| (look.is_there, look.updated, look.rank, look.is_own, look.turn, look.home);
     looks.into_iter().max_by_key(rank)
@@ -23,7 +23,7 @@ pub(crate) fn leader<'l>(looks: impl IntoIterator<Item = &'l Look>) -> Option<&'
 pub(crate) struct Leaders {
     /// In the session's own document.
     pub(crate) session: Option<HomeNumber>,
-    /// In everything else. Only homes count whose messages were looked at.
+    /// In everything else. Only homes whose messages were looked at count.
     pub(crate) rest: Option<HomeNumber>,
     /// Whether any home still has the session.
     pub(crate) is_there: bool,
@@ -40,56 +40,56 @@ impl Leaders {
     }
 }
 
-/// The kinds of documents that differ in who leads in them.
+/// Sort of a document, which decides which home leads in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sort {
     /// The session's own document.
     Session,
-    /// Messages, parts and whatever else every home has a place for.
+    /// Messages, parts and other documents that every home has a place for.
     Content,
-    /// What not every home has a place for: only homes that have it are asked.
+    /// Documents that not every home has a place for: only homes that have the document are asked.
     Optional,
 }
 
-/// What a home had when a document was changed in the store.
+/// State in a home at the time a document was changed in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Base {
-    /// This state of the document; none if it did not have it.
+    /// This state of the document; `None` if the home did not have the document.
     State(Option<StateHash>),
-    /// Not even the session any more.
+    /// The home did not even have the session any more.
     Gone,
 }
 
-/// What a home has of a document, as of its last look.
+/// State of a document in a home, as of the last look there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) home: HomeNumber,
-    /// The state in the store that says the same as the home; none if the home does not have the document.
+    /// The state in the store that says the same as the home; `None` if the home does not have the document.
     pub(crate) state: Option<StateHash>,
-    /// What it was when the document was last changed in the store, if it ever was.
+    /// State in the home when the document was last changed in the store, if it ever was.
     pub(crate) base: Base,
 }
 
-/// A document in all places.
+/// A document as the store and all homes have it.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownDocument {
     pub(crate) sort: Sort,
-    /// What homes have. A home that is not here does not have it and did not have it when the document was changed in the store.
+    /// States in homes. A home that is not listed does not have the document and did not have it when it was changed in the store.
     pub(crate) held: Vec<Held>,
-    /// A change that was made in the store: the state, or none if the document was deleted there.
+    /// A change that was made in the store: the new state, or `Some(None)` if the document was deleted there.
     pub(crate) local: Option<Option<StateHash>>,
 }
 
 /// Where the shown state of a document comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// A home has it so; none: that home does not have it.
+    /// This home has this state; `None`: the home does not have the document.
     Home(HomeNumber, Option<StateHash>),
-    /// It was changed in the store; none: deleted there.
+    /// It was changed in the store; `None`: it was deleted there.
     Local(Option<StateHash>),
     /// Not shown, because its session was deleted in the store.
     Hidden,
-    /// Nobody has it, and nobody ever had.
+    /// Neither a home nor the store has or had it.
     Nothing,
 }
 
@@ -102,7 +102,7 @@ impl Shown {
     }
 }
 
-/// The state of a document that is shown. `is_deleted`: its session was deleted in the store, and that stands.
+/// Decides which state of a document is shown. `is_deleted`: its session was deleted in the store, and the deletion stands.
 pub(crate) fn shown(known: &KnownDocument, looks: &[Look], is_deleted: bool) -> Shown {
     if is_deleted {
         return Shown::Hidden;
@@ -114,7 +114,7 @@ pub(crate) fn shown(known: &KnownDocument, looks: &[Look], is_deleted: bool) -> 
         Sort::Optional => look.is_deep && has_it(look.home),
     }));
     let Some(leader) = leader else {
-        // No home was looked at as a whole, so none can say that it does not have the document.
+        // No home was looked at as a whole, so it is not certain of any home that it does not have the document.
         let held = known.held.iter().filter(|held| held.state.is_some()).max_by_key(|held| held.home);
         return match (known.local, held) {
             (Some(local), _) => Shown::Local(local),
@@ -126,7 +126,7 @@ pub(crate) fn shown(known: &KnownDocument, looks: &[Look], is_deleted: bool) -> 
     let (state, base) = held.map_or((None, Base::State(None)), |held| (held.state, held.base));
     let is_as_then = match base {
         Base::State(then) => then == state,
-        // It came back since, which is news, or it is still gone.
+        // Either the session came back since, which is news, or it is still gone.
         Base::Gone => !leader.is_there,
     };
     match known.local {
@@ -135,21 +135,21 @@ pub(crate) fn shown(known: &KnownDocument, looks: &[Look], is_deleted: bool) -> 
     }
 }
 
-/// Whether a look at a session in a home has been overtaken: another process has looked at the same session in the same home since it
-/// began. What it was compared with is out of date, so the look has to be made again. The turns are those of the last look in this home
-/// when this look began, and now.
+/// Whether a look at a session in a home was overtaken: another process has looked at the same session in the same home since the look
+/// began. The state that the look was compared with is out of date, so the look has to be made again. `began` and `now` are the turns of
+/// the last look in this home: when this look began, and now.
 pub(crate) fn is_overtaken(began: Option<i64>, now: Option<i64>) -> bool {
     began != now
 }
 
-/// What decides whether a home is one that the store knows under another path.
+/// Facts that decide whether a home is one that the store knows under another path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Resemblance {
     /// Both paths lead to the same place now.
     pub(crate) is_same_place: bool,
     /// The known home can still be opened where it was.
     pub(crate) is_still_there: bool,
-    /// The store itself is not where it was when it last looked: if its homes were copied along with it, it follows the copies.
+    /// The store itself was moved since it last looked: if its homes were copied along with it, it follows the copies.
     pub(crate) is_store_elsewhere: bool,
     /// Both are the user's own, or neither is.
     pub(crate) is_of_same_owner: bool,
@@ -163,7 +163,7 @@ impl Resemblance {
     /// Whether the home at the new path is the known one: it was moved there, or it is reached through a link.
     pub(crate) fn is_same_home(self) -> bool {
         let is_alike = 2 * self.n_shared >= self.n_here.min(self.n_known) && self.n_shared > 0;
-        // A home from which everything was deleted has nothing to be known by, and undoing the deletion must find it.
+        // A home from which everything was deleted has no sessions to recognise it by, and an undo of the deletion must find it.
         let are_empty = self.n_here == 0 && self.n_known == 0;
         let has_moved = (!self.is_still_there || self.is_store_elsewhere)
             && self.is_of_same_owner
@@ -172,11 +172,11 @@ impl Resemblance {
     }
 }
 
-/// What is asked of a sync.
+/// Depth and scope of a sync.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) depth: Depth,
-    /// Whether to look at everything, whatever the evidence says.
+    /// Whether to look at everything, even if the evidence shows no change.
     pub(crate) full: bool,
     /// When the home was surveyed.
     pub(crate) began: Millis,
@@ -185,26 +185,26 @@ pub(crate) struct Asked {
 /// How much of a session is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// Nothing: it is as it was.
+    /// Nothing: it has not changed.
     Nothing,
-    /// What was written since an instant.
+    /// Documents written since an instant.
     Since(Millis),
     /// All of it.
     Whole,
 }
 
-/// Clocks of file systems are coarser than ours.
+/// Tolerance for the clocks of file systems, which are coarser than ours.
 pub(crate) const SLACK: Millis = 2000;
 
 impl Origin {
-    /// Whether a look like this one need not be repeated as long as the evidence stays the same. A look in the future was made
-    /// by a clock that was ahead: it says nothing about what came after it.
+    /// Whether the look need not be repeated while the evidence stays the same. A look in the future was made by a clock that was
+    /// ahead: it says nothing about what came after it.
     pub(crate) fn is_done(&self, asked: Asked) -> bool {
         self.is_gone
             || (self.cursor.settled && self.cursor.depth >= asked.depth && self.looked <= asked.began)
     }
 
-    /// The instant since which documents have to be read again, where this look allows to leave the older ones out.
+    /// The instant since which documents have to be read again, if this look allows older ones to be skipped.
     fn since(&self, asked: Asked) -> Option<Millis> {
         let is_usable = self.cursor.depth >= asked.depth
             && self.looked <= asked.began
@@ -215,19 +215,19 @@ impl Origin {
     }
 }
 
-/// Whether a sync also takes over what belongs to no message any more. `is_first`: that was never done to the end in this home.
+/// Whether a sync also imports parts that belong to no message any more. `is_first`: that was never finished in this home.
 pub(crate) fn takes_orphans(asked: Asked, is_first: bool) -> bool {
     asked.depth == Depth::Parts && (is_first || asked.full)
 }
 
-/// How much of a session is to be read, given what is known of it and what it looks like from outside.
+/// Decides how much of a session is to be read, from what is known of it and its current evidence.
 pub(crate) fn reading(known: Option<&Origin>, sighting: &Sighting, asked: Asked) -> Reading {
     let Some(known) = known else { return Reading::Whole };
     let has_evidence = !sighting.stamp.is_empty() && known.cursor.stamp == sighting.stamp;
     if !asked.full && !known.is_gone && has_evidence && known.is_done(asked) {
         return Reading::Nothing;
     }
-    // What was looked at in depth once is kept up to date in depth.
+    // A session that was once looked at in depth is kept up to date in depth.
     let asked = Asked { depth: asked.depth.max(known.cursor.depth), ..asked };
     known.since(asked).map_or(Reading::Whole, Reading::Since)
 }
@@ -499,7 +499,7 @@ mod tests {
         assert_eq!(shown(&known, &looks, false), Shown::Home(DATABASE, Some(hash("a"))));
     }
 
-    /// W2: a first sync that was cut short has not taken over everything, whatever a later `list` notes.
+    /// W2: a first sync that was interrupted has not imported everything, even if a later `list` notes the home.
     #[test]
     fn what_belongs_to_no_message_is_taken_over_until_that_was_done_once() {
         let asked = Asked { depth: Depth::Parts, full: false, began: 0 };

@@ -1,4 +1,4 @@
-//! Looks at sessions: reads what may have changed and compares it with the store, several sessions at once. What differs goes to the
+//! Looks at sessions: reads what may have changed and compares it with the store, several sessions at once. Differences go to the
 //! writer in chunks.
 
 use std::collections::HashSet;
@@ -18,17 +18,17 @@ use crate::home::{MessageDetail, Quarantined, ReadError, SessionRecord};
 use crate::summarize;
 use crate::summary::{SessionState, SessionSummary};
 
-/// How long nothing must have been written to a session for it to count as settled. OpenCode sets marks and adds summaries
-/// for moments after an answer; a summary waits for a model.
+/// Time without a write after which a session counts as settled. OpenCode goes on to set marks and add summaries for a while after
+/// an answer; a summary waits for a model.
 const SETTLING: Millis = 10 * 60 * 1000;
-/// An answer that has not ended after this time never will: its process is gone. OpenCode never mends such sessions.
+/// Time after which an answer that has not ended never will: its process is gone. OpenCode never repairs such sessions.
 const ABANDONED: Millis = 7 * 24 * 60 * 60 * 1000;
-/// How many messages are compared with the store in one transaction: beginning one takes longer than to compare a message.
+/// Messages compared with the store in one transaction: beginning a transaction takes longer than comparing a message.
 const MESSAGES_TOGETHER: usize = 256;
-/// How many bytes of documents are handed to the writer at once.
+/// Document bytes at which a chunk is handed to the writer.
 const CHUNK_BYTES: usize = 512 << 10;
 
-/// What all looks at the sessions of a home have in common.
+/// State shared by all looks at the sessions of a home.
 pub(super) struct Tour<'t> {
     pub(super) store: &'t dyn Follow,
     pub(super) source: &'t dyn Source,
@@ -37,7 +37,7 @@ pub(super) struct Tour<'t> {
     pub(super) sender: SyncSender<Chunk>,
 }
 
-/// Something for the writer.
+/// Part of a look's findings, for the writer.
 pub(super) struct Chunk {
     pub(super) job: usize,
     pub(super) findings: Findings,
@@ -45,9 +45,9 @@ pub(super) struct Chunk {
     pub(super) n_seen: usize,
     /// The bytes of those documents.
     pub(super) n_bytes: usize,
-    /// What the look found out about the session as a whole.
+    /// Facts that the look found about the session as a whole.
     pub(super) look: Look,
-    /// With the last chunk of a session.
+    /// Set in the last chunk of a session.
     pub(super) end: Option<ChunkEnd>,
 }
 
@@ -55,14 +55,14 @@ pub(super) struct ChunkEnd {
     pub(super) end: LookEnd,
     /// Whether anything has to be noted at all.
     pub(super) is_news: bool,
-    /// Whether any document was found otherwise than it was.
+    /// Whether any document has changed.
     pub(super) is_changed: bool,
 }
 
-/// Looks at one session and sends what has changed.
+/// Looks at one session and sends the differences to the writer.
 pub(super) fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), ReadError> {
     let known_depth = job.known.as_ref().map(|known| known.cursor.depth);
-    // What was looked at in depth once is kept up to date in depth.
+    // A session that was once looked at in depth is kept up to date in depth.
     let depth = known_depth.map_or(tour.asked.depth, |known| known.max(tour.asked.depth));
     let looked = tour.store.now();
     let Some(record) = tour.source.sighted(&job.sighting)? else { return Ok(()) };
@@ -70,7 +70,7 @@ pub(super) fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), Re
     let begin = |depth: Depth| Looking::begin(tour, index, &job.sighting.session, updated, depth);
     if depth < Depth::Parts {
         let counted = count(tour.source, &record, depth)?;
-        // What comes from OpenCode's second transcript store is not added up, which only its documents tell.
+        // Messages of OpenCode's second transcript store are not counted, and only documents say which these are.
         if !counted.figures.iter().any(|figures| figures.provenance == Provenance::OpencodeSecondStore) {
             return begin(depth)?.finish_counted(tour, job, &record, counted, (depth, updated, looked));
         }
@@ -78,14 +78,14 @@ pub(super) fn look_at(tour: &Tour<'_>, index: usize, job: &Job) -> Result<(), Re
     begin(Depth::Parts)?.finish_whole(tour, job, &record, (updated, looked))
 }
 
-/// A session in numbers, with those of its messages if they are wanted.
+/// A session in numbers, and its messages in numbers if the depth asks for them.
 struct Counted {
     summary: SessionSummary,
     figures: Vec<Figures>,
     quarantined: Vec<Quarantined>,
 }
 
-/// Counts what is in a session.
+/// Counts the messages, parts and usage of a session.
 fn count(source: &dyn Source, record: &SessionRecord, depth: Depth) -> Result<Counted, ReadError> {
     let detail = if depth == Depth::Messages { MessageDetail::PartCounts } else { MessageDetail::ToolCalls };
     let mut of_messages = Vec::new();
@@ -108,11 +108,11 @@ struct Looking<'l> {
     /// Whether the writer has given up.
     is_stopped: bool,
     has_findings: bool,
-    /// Whether something is not finished yet.
+    /// Whether an answer or a call has not ended yet.
     is_open: bool,
-    /// When something was last written, as far as documents tell.
+    /// When the session was last written to, according to its documents.
     last: Millis,
-    /// The parts of messages that were seen whole, until they are compared with what the store has.
+    /// The parts of messages that were seen whole and are not compared with the store yet.
     seen: Vec<(MessageId, HashSet<PartId>)>,
 }
 
@@ -139,7 +139,7 @@ impl<'l> Looking<'l> {
         })
     }
 
-    /// Ends a look that went no deeper than the session's document and its numbers.
+    /// Ends a look that read only the session's document and counted the rest.
     fn finish_counted(
         mut self,
         tour: &Tour<'_>,
@@ -184,12 +184,12 @@ impl<'l> Looking<'l> {
         let Some(mut quarantined) = self.messages(tour.source, record, since)? else { return Ok(()) };
         self.beside(tour.source, &record.id, &mut quarantined)?;
         self.records(tour.source, record, &mut quarantined)?;
-        // What was not read again may still be unfinished.
+        // A document that was not read again may still be unfinished.
         if since.is_some() && job.known.is_some() {
             self.is_open |= self.comparison.is_open()?;
         }
         let quiet = tour.asked.began - self.last;
-        // What could not be read is tried again.
+        // A session with unreadable documents is looked at again.
         let settled = (!self.is_open && quarantined.is_empty() && quiet >= SETTLING) || quiet >= ABANDONED;
         let cursor = Cursor {
             stamp: job.sighting.stamp.clone(),
@@ -218,7 +218,7 @@ impl<'l> Looking<'l> {
         Ok(())
     }
 
-    /// Looks at the messages of a session. Gives what could not be read; none if the writer has given up.
+    /// Looks at the messages of a session. Returns what could not be read; `None` if the writer has given up.
     fn messages(
         &mut self,
         source: &dyn Source,
@@ -289,7 +289,7 @@ impl<'l> Looking<'l> {
         self.comparison.lost_parts(&std::mem::take(&mut self.seen))
     }
 
-    /// Finds what became of messages that the home does not have. Their parts may still be there, as after an undo in a directory.
+    /// Reports messages that the home no longer has. Their parts may still be there, as after an undo in a directory.
     fn missing_messages(
         &mut self,
         source: &dyn Source,
@@ -309,7 +309,7 @@ impl<'l> Looking<'l> {
         Ok(())
     }
 
-    /// Looks at what stands beside the session.
+    /// Looks at the documents beside the session: todos, file differences, shares.
     fn beside(
         &mut self,
         source: &dyn Source,
@@ -362,7 +362,7 @@ impl<'l> Looking<'l> {
         Ok(())
     }
 
-    /// Sends what was found since the last time. With the last chunk comes how the look ended, and whether that is news.
+    /// Sends the findings since the last chunk. The last chunk also says how the look ended, and whether that is news.
     fn send(&mut self, end: Option<(LookEnd, bool)>) -> Result<(), ReadError> {
         let findings = self.comparison.take()?;
         self.has_findings |= findings.n_found > 0;

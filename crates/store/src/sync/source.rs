@@ -11,18 +11,18 @@ use crate::home::{
 
 /// A home that sync can follow.
 pub trait Source: Read {
-    /// Every session there is, with evidence of its state: as long as that stays the same, nothing that OpenCode does to
-    /// a session that has come to rest has been done. Costs a few system calls for each session, or none at all if the
-    /// home as a whole shows that nothing was written to it.
+    /// Every session in the home, with evidence of its state: while the evidence stays the same, OpenCode has not changed a
+    /// session that has settled. Costs a few system calls for each session, or none at all if the home as a whole shows that
+    /// nothing was written to it.
     fn survey(&self) -> Result<Survey, ReadError>;
 
-    /// A session that was sighted. None if it is gone since.
+    /// A session that was sighted. `None` if it has been deleted since.
     fn sighted(&self, sighting: &Sighting) -> Result<Option<SessionRecord>, ReadError> {
         self.session(&sighting.session)
     }
 
-    /// The messages of a session, with those documents left out that were not written since an instant. None where the
-    /// home cannot tell.
+    /// The messages of a session, without the documents that were last written before `_since`. `None` if the home cannot
+    /// tell.
     fn look_since(
         &self,
         _session: &SessionRecord,
@@ -33,8 +33,8 @@ pub trait Source: Read {
     }
 
     /// The records that the messages of a session were made from, byte for byte as the agent wrote them, under
-    /// [`Key::Record`]. None in homes whose documents are the agent's own. What cannot be read and was told with the messages
-    /// is told here again: nobody can say then that a record is gone.
+    /// [`Key::Record`]. Empty in homes whose documents are the agent's own. Problems that were reported with the messages are
+    /// reported here again: while something is unreadable, it is not certain that a record is gone.
     fn records(&self, _session: &SessionRecord) -> Result<Found<Vec<Stored>>, ReadError> {
         Ok(Found::default())
     }
@@ -44,23 +44,23 @@ pub trait Source: Read {
         Ok(Found::default())
     }
 
-    /// Whether the home has a place for such a document at all: only then it means something that the document is not there.
+    /// Whether the home has a place for such a document at all. If not, its absence does not mean that it was deleted.
     fn has_place_for(&self, _key: &Key) -> bool {
         true
     }
 
-    /// Which home leads among those in which a session was used at the same time: the one with the highest rank. A newer
-    /// generation of an agent's storage ranks above an older one, which the agent does not write to any more.
+    /// Rank of the home. Among homes in which a session was used at the same time, the one with the highest rank leads. A newer
+    /// generation of an agent's storage ranks above an older one, which the agent no longer writes to.
     fn rank(&self) -> i64 {
         0
     }
 
-    /// Evidence of the state of the home as a whole, where that takes a glance: as long as it stays the same, nothing was written to the home.
+    /// Evidence of the state of the home as a whole, if it is cheap to get: while it stays the same, nothing was written to the home.
     fn stamp(&self) -> Option<HomeStamp> {
         None
     }
 
-    /// The home's own log of what was changed in it.
+    /// The home's own log of changes.
     fn change_log(&self) -> Option<&dyn ChangeLog> {
         None
     }
@@ -75,13 +75,13 @@ pub struct HomeStamp {
     pub written: Millis,
 }
 
-/// A home's own log of what was changed in it, session by session.
+/// A home's own log of changes, session by session.
 pub trait ChangeLog: Send + Sync {
     /// The program that writes the log, for people.
     fn writer(&self) -> &'static str;
 
-    /// The sessions that have a log, with the last position of each, in no particular order. A position that is no number
-    /// comes as the greatest there is: no log seems to have been read to its end because of it.
+    /// The sessions that have a log, with the last position of each, in no particular order. A position that is not a number
+    /// is given as the greatest number, so that the log never counts as read to its end.
     fn positions(&self) -> Result<Vec<(SessionId, i64)>, ReadError>;
 
     /// Visits the recorded changes of a session that come after a position, in order. `visit` may stop early.
@@ -96,43 +96,43 @@ pub trait ChangeLog: Send + Sync {
     fn is_same(&self, key: &Key, a: &Document, b: &Document) -> bool;
 }
 
-/// A change that a home's log tells of.
+/// A change that a home's log records.
 #[derive(Debug, Clone)]
 pub struct RecordedChange {
     /// Its position in the log of its session.
     pub seq: i64,
-    /// When it was made, as far as the log tells.
+    /// When it was made, according to the log.
     pub time: Millis,
     /// Which document.
     pub key: Key,
-    /// What it became, in the form in which the home gives it now. None if it was removed: with a message its parts
-    /// are gone as well, with a session all of it.
+    /// The document after the change, in the form in which the home gives it now. `None` if it was removed: with a message its
+    /// parts are gone as well, with a session everything in it.
     pub document: Option<Document>,
 }
 
-/// How far a log was read, and what of it could not be told as changes.
+/// How far a log was read, and which entries did not become changes.
 #[derive(Debug, Default)]
 pub struct LogRead {
-    /// The last position that was looked at, whatever came of it. None if there was none.
+    /// The last position that was read, usable or not. `None` if there was no entry.
     pub last: Option<i64>,
-    /// Entries that are no changes by themselves, or of kinds that are not known.
+    /// Entries that are not changes by themselves, or of unknown kinds.
     pub n_skipped: usize,
     /// Entries that could not be used.
     pub quarantined: Vec<Quarantined>,
 }
 
-/// What a home looks like from outside.
+/// A home seen from outside: its sessions, without reading them.
 #[derive(Debug, Default)]
 pub struct Survey {
     /// Evidence of the state of all project records together.
     pub projects: Vec<u8>,
     /// The sessions.
     pub sessions: Vec<Sighting>,
-    /// What could not be listed. There may be sessions in it.
+    /// Places that could not be listed. There may be sessions in them.
     pub quarantined: Vec<Quarantined>,
 }
 
-/// A session seen from outside.
+/// A session seen from outside: evidence of its state, without reading it.
 #[derive(Debug, Clone)]
 pub struct Sighting {
     /// Its id.
@@ -141,7 +141,7 @@ pub struct Sighting {
     pub project: ProjectId,
     /// Evidence of its state.
     pub stamp: Vec<u8>,
-    /// When it was last written to, as far as the evidence tells.
+    /// When it was last written to, according to the evidence.
     pub written: Millis,
     /// Whether it was sighted in one place only.
     pub is_single: bool,
@@ -158,7 +158,7 @@ pub struct Seen {
     pub parts: Vec<(PartId, Option<Stored>)>,
     /// How many parts there are, readable or not.
     pub n_parts: usize,
-    /// Whether `parts` are all there are: then those that are missing have been deleted.
+    /// Whether `parts` are all parts of the message: then a part that is not among them has been deleted.
     pub is_complete: bool,
     /// Parts that could not be read.
     pub quarantined: Vec<Quarantined>,
@@ -183,7 +183,7 @@ impl Seen {
     }
 }
 
-/// Looks at the messages of a session: all of them, or those written since an instant where the home can tell.
+/// Looks at the messages of a session: all of them, or those written since `since` if the home can tell.
 pub(super) fn look(
     source: &dyn Source,
     session: &SessionRecord,

@@ -1,4 +1,4 @@
-//! What has to be looked at in a home: cheap evidence of what may have changed, held against what is known of the home.
+//! Plans the sync of a home: compares cheap evidence of what may have changed with what the store knows of the home.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,18 +18,18 @@ pub(super) struct Job {
     pub(super) reading: Reading,
 }
 
-/// What is to be done in a home.
+/// Work that a sync has to do in a home.
 pub(super) struct HomePlan {
     pub(super) known: Option<KnownHome>,
     pub(super) asked: Asked,
     pub(super) jobs: Vec<Job>,
-    /// Sessions that are not where they were.
+    /// Sessions that the home had at the last look and does not have now.
     pub(super) gone: Vec<(SessionId, Origin)>,
-    /// What could not be listed.
+    /// Places that could not be listed.
     pub(super) unreadable: Vec<Quarantined>,
     /// Whether any project record may have changed.
     pub(super) has_new_projects: bool,
-    /// Whether not everything in the home was taken over yet.
+    /// Whether the home was never imported completely.
     pub(super) is_first: bool,
     /// Evidence of the state of the whole home.
     pub(super) stamp: Vec<u8>,
@@ -40,11 +40,11 @@ pub(super) struct HomePlan {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Scope<'s> {
     All,
-    /// These, all of them whole, whatever the evidence says.
+    /// These, all of them whole, even if the evidence shows no change.
     Only(&'s HashSet<SessionId>),
 }
 
-/// Plans what to do in a home. None if there is nothing to do.
+/// Plans the sync of a home. `None` if there is nothing to do.
 pub(super) fn plan(
     store: &dyn Follow,
     source: &dyn Source,
@@ -69,7 +69,7 @@ pub(super) fn plan(
     let survey = source.survey()?;
     outcome.sessions += survey.sessions.len();
     let forgotten = store.forgotten()?;
-    // Where something could not be listed, what is missing may be in there.
+    // A session that is missing may be in a place that could not be listed.
     let is_listed =
         survey.quarantined.iter().all(|problem| matches!(problem.reason, UnreadableReason::BadName(_)));
     let present: HashSet<SessionId> =
@@ -121,7 +121,7 @@ impl Scope<'_> {
     }
 }
 
-/// The sessions to be looked at.
+/// Sessions to be looked at.
 fn jobs(
     sightings: Vec<Sighting>,
     origins: &HashMap<SessionId, Origin>,
@@ -151,7 +151,7 @@ fn jobs(
     jobs
 }
 
-/// Evidence of the state of the whole home. A home that was written to only just now can be written to again without a trace, so it gives none.
+/// Evidence of the state of the whole home. Empty if the home was written to just now: the next write could leave the same evidence.
 fn home_evidence(source: &dyn Source, began: Millis) -> Option<Vec<u8>> {
     let stamp = source.stamp()?;
     Some(if stamp.written < began - SLACK { stamp.bytes } else { Vec::new() })

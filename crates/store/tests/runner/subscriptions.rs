@@ -114,7 +114,7 @@ fn a_subscription_begins_where_it_is_told_to() {
     assert_eq!(numbers(&mut later, 1), [6]);
     let error = store.subscribe(Start::After(7)).unwrap_err();
     assert!(matches!(error, SubscribeError::Ahead { after: 7, head: 6, .. }), "{error}");
-    assert!(error.to_string().ends_with("the last one is 6: read everything anew and subscribe after 6"));
+    assert!(error.to_string().ends_with("the last one is 6: read everything again and subscribe after 6"));
 }
 
 /// What was written again later, moved, or learnt later is told as History tells it.
