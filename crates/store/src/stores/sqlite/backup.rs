@@ -7,7 +7,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::file;
-use super::scan::{EXAMINED, Examined, Table, examine};
+use super::scan::{EXAMINED, Examined, StateTable, examine};
 use super::{SCHEMA, SqliteStore, shape};
 use crate::platform;
 use crate::scratch::{self, Scratch, parent_of};
@@ -229,19 +229,19 @@ fn verify(connection: &Connection) -> rusqlite::Result<Result<(usize, usize), Fl
         return Ok(Err(Flaw::Damaged("rows refer to rows that do not exist".to_owned())));
     }
     let mut n_documents = 0;
-    for table in [Table::Document, Table::Past] {
+    for table in [StateTable::Document, StateTable::Past] {
         let bound = match table {
-            Table::Document => "0, 0",
-            Table::Past => "x.document, x.since",
+            StateTable::Document => "0, 0",
+            StateTable::Past => "x.document, x.since",
         };
         let sql = format!("SELECT {EXAMINED}, {bound} FROM {} x", table.name());
         let mut statement = connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let bound = (row.get(5)?, row.get(6)?);
-            match examine(row, 0, Some(bound).filter(|_| table == Table::Past))? {
+            match examine(row, 0, Some(bound).filter(|_| table == StateTable::Past))? {
                 Examined::Flawed(what) => return Ok(Err(Flaw::Damaged(format!("a document: {what}")))),
-                Examined::Text(_) if table == Table::Document => n_documents += 1,
+                Examined::Text(_) if table == StateTable::Document => n_documents += 1,
                 _ => {}
             }
         }

@@ -19,7 +19,7 @@ use super::numbers::DocumentRow;
 use super::past::TOUCHED;
 use super::read::View;
 use super::rows::{listed, session_row};
-use super::scan::{EXAMINED, Examined, Table, examine};
+use super::scan::{EXAMINED, Examined, StateTable, examine};
 use super::{SqliteStore, derived};
 use crate::check::{Problem, ProblemKind, arranged, check_session, plural, unreadable};
 use crate::figures::{Call, Figures};
@@ -110,7 +110,7 @@ impl SqliteStore {
             Ok(id.filter(|_| is_session))
         };
         // What of the table cannot be read has been found before.
-        let _ = self.scan_states(Table::Document, "x.kind, x.id", &sessions, &mut |id| ids.extend(id));
+        let _ = self.scan_states(StateTable::Document, "x.kind, x.id", &sessions, &mut |id| ids.extend(id));
         let mut records = Vec::new();
         for id in ids {
             match view.session(&id) {
@@ -133,14 +133,15 @@ impl SqliteStore {
         let mut problems = Vec::new();
         let mut orphans: BTreeMap<(i64, i64), usize> = BTreeMap::new();
         let columns = format!("x.n, x.kind, x.id, x.owner, x.since, x.revision, x.home, {EXAMINED}");
-        let unreadable = self.scan_states(Table::Document, &columns, &document, &mut |looked: Looked| {
-            problems.extend(looked.problems);
-            if let Some(orphan) = looked.orphan {
-                *orphans.entry(orphan).or_default() += 1;
-            }
-        })?;
+        let unreadable =
+            self.scan_states(StateTable::Document, &columns, &document, &mut |looked: Looked| {
+                problems.extend(looked.problems);
+                if let Some(orphan) = looked.orphan {
+                    *orphans.entry(orphan).or_default() += 1;
+                }
+            })?;
         problems.extend(self.file.read(|connection| orphaned(connection, &orphans))?);
-        problems.extend(self.hidden(Table::Document, &unreadable));
+        problems.extend(self.hidden(StateTable::Document, &unreadable));
         Ok(problems)
     }
 
@@ -172,13 +173,13 @@ impl SqliteStore {
         };
         let columns = format!("x.document, x.since, x.written, {EXAMINED}");
         let unreadable =
-            self.scan_states(Table::Past, &columns, &look, &mut |problem| problems.extend(problem))?;
-        problems.extend(self.hidden(Table::Past, &unreadable));
+            self.scan_states(StateTable::Past, &columns, &look, &mut |problem| problems.extend(problem))?;
+        problems.extend(self.hidden(StateTable::Past, &unreadable));
         Ok(problems)
     }
 
     /// Rows in damaged pages, and the documents that they are of, as far as the index tells.
-    fn hidden(&self, table: Table, ranges: &[Unreadable]) -> Vec<Problem> {
+    fn hidden(&self, table: StateTable, ranges: &[Unreadable]) -> Vec<Problem> {
         let mut problems = Vec::new();
         for Unreadable { first, last, what } in ranges {
             let place = match first == last {
@@ -196,8 +197,8 @@ impl SqliteStore {
         for n in index.wanted.iter().take(MOST_NAMED) {
             let Some(named) = index.name(*n) else { continue };
             let detail = match table {
-                Table::Document => "the page that it is in is damaged",
-                Table::Past => "earlier states of it may be in a damaged page",
+                StateTable::Document => "the page that it is in is damaged",
+                StateTable::Past => "earlier states of it may be in a damaged page",
             };
             let (kind, detail) = (ProblemKind::Unreadable, detail.to_owned());
             problems.push(Problem { session: None, kind, place: named.place, id: named.session, detail });

@@ -11,13 +11,13 @@ use rusqlite::Connection;
 
 use super::SqliteStore;
 use super::facts::Prepared;
-use super::finding::{Finding, Text};
+use super::finding::{Finding, IndexText};
 use super::held::{self, InHome};
 use super::kind::Kind;
 use super::numbers::{DocumentRow, SessionRow};
 use super::rows::{below, latest, number, session_row};
 use super::state::{State, state};
-use super::text_index::entry::{Context, Entry};
+use super::text_index::entry::{IndexContext, IndexEntry};
 use crate::figures::Figures;
 use crate::follow::{Compare, ComparedHome, Comparison, Depth, Findings, Look};
 use crate::home::ReadError;
@@ -106,9 +106,9 @@ pub(super) struct SessionComparison<'s> {
     /// Whether the text index is to know what is found.
     with_text: bool,
     /// The message whose documents come, if it was read.
-    context: Option<Rc<Context>>,
+    context: Option<Rc<IndexContext>>,
     /// Documents that the store may know, until they are compared.
-    waiting: Vec<(Stored, Option<Rc<Context>>)>,
+    waiting: Vec<(Stored, Option<Rc<IndexContext>>)>,
     n_waiting_bytes: usize,
     findings: Vec<Finding>,
     n_unchanged: usize,
@@ -143,7 +143,7 @@ impl<'s> SessionComparison<'s> {
     pub(super) fn one(&self, stored: &Stored) -> Result<Option<Finding>, ReadError> {
         let hash = StateHash::of(stored.document.bytes());
         let before = match self.is_unknown(&stored.key) {
-            true => Before::Unknown,
+            true => KnownAs::Unknown,
             false => self.store.read(|connection| self.before(connection, stored, hash))?,
         };
         Ok(self.finding(stored, hash, before, None))
@@ -159,20 +159,20 @@ impl<'s> SessionComparison<'s> {
         &self,
         stored: &Stored,
         hash: StateHash,
-        before: Before,
-        context: Option<&Context>,
+        before: KnownAs,
+        context: Option<&IndexContext>,
     ) -> Option<Finding> {
         let Stored { key, document, position, .. } = stored;
         let is_known = match before {
-            Before::Same => return None,
-            Before::Moved => return Some(Finding::Stands(key.clone(), *position)),
-            Before::Shown(state) => {
+            KnownAs::Same => return None,
+            KnownAs::Moved => return Some(Finding::Stands(key.clone(), *position)),
+            KnownAs::Shown(state) => {
                 let is_placed = self.is_leading && matches!(key, Key::Message(..) | Key::Part(..));
                 let position = is_placed.then_some(*position);
                 return Some(Finding::Same(key.clone(), hash, state, position));
             }
-            Before::Other => true,
-            Before::Unknown => false,
+            KnownAs::Other => true,
+            KnownAs::Unknown => false,
         };
         let prepared = Box::new(Prepared::of(stored));
         // What a part is to the index depends on its message; where that was not read, the index is told later.
@@ -183,8 +183,8 @@ impl<'s> SessionComparison<'s> {
                 _ => false,
             };
         let text = match can_be_indexed {
-            true => Text::Known(Entry::of(key, document, context).map(Box::new)),
-            false => Text::Unknown,
+            true => IndexText::Known(IndexEntry::of(key, document, context).map(Box::new)),
+            false => IndexText::Unknown,
         };
         Some(Finding::Has(key.clone(), is_known.then(|| document.clone()), prepared, text))
     }
@@ -203,7 +203,7 @@ impl<'s> SessionComparison<'s> {
         self.n_waiting_bytes = 0;
         let hashes: Vec<StateHash> =
             waiting.iter().map(|(stored, _)| StateHash::of(stored.document.bytes())).collect();
-        let before: Vec<Before> = self.store.read(|connection| {
+        let before: Vec<KnownAs> = self.store.read(|connection| {
             let documents = waiting.iter().zip(&hashes);
             documents.map(|((stored, _), hash)| self.before(connection, stored, *hash)).collect()
         })?;
@@ -214,18 +214,18 @@ impl<'s> SessionComparison<'s> {
         Ok(())
     }
 
-    fn before(&self, connection: &Connection, stored: &Stored, hash: StateHash) -> rusqlite::Result<Before> {
+    fn before(&self, connection: &Connection, stored: &Stored, hash: StateHash) -> rusqlite::Result<KnownAs> {
         let Stored { key, document, position, .. } = stored;
         // Of a document that others only name, nothing is known.
         let Some(known) = state_of(connection, key)?.filter(|known| known.since != 0) else {
-            return Ok(Before::Unknown);
+            return Ok(KnownAs::Unknown);
         };
         let before = self.in_home(connection, &known)?;
         if before.is_there(key, hash) {
             let is_moved = self.is_leading
                 && matches!(key, Key::Message(..) | Key::Part(..))
                 && known.position != *position;
-            return Ok(if is_moved { Before::Moved } else { Before::Same });
+            return Ok(if is_moved { KnownAs::Moved } else { KnownAs::Same });
         }
         // A home whose bytes are shown has them shown as they are.
         let is_giver = known.home == Some(self.look.home) && before.bytes == known.hash;
@@ -236,9 +236,9 @@ impl<'s> SessionComparison<'s> {
                 || latest(connection, known.n)?
                     .is_some_and(|shown| same_value(shown.root(), document.root())))
         {
-            return Ok(Before::Shown(shown));
+            return Ok(KnownAs::Shown(shown));
         }
-        Ok(Before::Other)
+        Ok(KnownAs::Other)
     }
 
     /// What this home had of a document at its last look.
@@ -282,14 +282,14 @@ impl Comparison for SessionComparison<'_> {
     fn begin_message(&mut self, message: Option<&Message<'_>>) {
         let message = message.filter(|_| self.with_text);
         self.context = message
-            .map(|message| Rc::new(Context::of(&Figures::of(message, message.created().unwrap_or(0)))));
+            .map(|message| Rc::new(IndexContext::of(&Figures::of(message, message.created().unwrap_or(0)))));
     }
 
     fn document(&mut self, stored: Stored) -> Result<(), ReadError> {
         if self.is_unknown(&stored.key) {
             self.compare_waiting()?;
             let hash = StateHash::of(stored.document.bytes());
-            let finding = self.finding(&stored, hash, Before::Unknown, self.context.as_deref());
+            let finding = self.finding(&stored, hash, KnownAs::Unknown, self.context.as_deref());
             self.add(finding);
             return Ok(());
         }
@@ -370,7 +370,7 @@ impl Comparison for SessionComparison<'_> {
 
 /// How a document that a home has compares with what is known of it.
 #[derive(Clone, Copy)]
-enum Before {
+enum KnownAs {
     /// Nothing is known of it.
     Unknown,
     /// The home had the same.

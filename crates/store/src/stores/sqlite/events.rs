@@ -19,34 +19,34 @@ const BATCH: usize = 1024;
 
 /// A place in the order of revisions, and how to recognise it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Position {
+pub(super) struct RevisionPosition {
     pub(super) number: i64,
     /// What the clock said when the revision was made: it stays, whatever becomes of the revision's time and reason. None
     /// before the first revision.
     clock: Option<Millis>,
 }
 
-impl Position {
+impl RevisionPosition {
     /// The place after the revision with a number.
-    pub(super) fn of(connection: &Connection, number: i64) -> rusqlite::Result<Position> {
+    pub(super) fn of(connection: &Connection, number: i64) -> rusqlite::Result<RevisionPosition> {
         let clock = connection
             .prepare_cached("SELECT coalesce(clock, time) FROM revision WHERE n = ?1")?
             .query_row([number], |row| row.get(0))
             .optional()?;
-        Ok(Position { number, clock })
+        Ok(RevisionPosition { number, clock })
     }
 }
 
 /// An event, and its place.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct EventEntry {
     pub(super) event: Arc<Event>,
     clock: Millis,
 }
 
-impl Entry {
-    pub(super) fn position(&self) -> Position {
-        Position { number: self.event.revision.number, clock: Some(self.clock) }
+impl EventEntry {
+    pub(super) fn position(&self) -> RevisionPosition {
+        RevisionPosition { number: self.event.revision.number, clock: Some(self.clock) }
     }
 
     /// How much memory it takes, counted in changes.
@@ -58,7 +58,7 @@ impl Entry {
 /// Events that follow one another.
 #[derive(Debug)]
 pub(super) struct Stretch {
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<EventEntry>,
     /// Whether there are no more at the moment.
     pub(super) is_all: bool,
 }
@@ -87,7 +87,7 @@ struct Listed {
 /// Reads the events after a place.
 pub(super) fn read_after(
     connection: &Connection,
-    reached: Position,
+    reached: RevisionPosition,
 ) -> rusqlite::Result<Result<Stretch, Broken>> {
     let (mut revisions, is_all) = match revisions_after(connection, reached)? {
         Ok(read) => read,
@@ -100,7 +100,7 @@ pub(super) fn read_after(
         for n in documents {
             changes.extend(change(connection, n, revision.number, &sessions)?);
         }
-        entries.push(Entry { event: Arc::new(Event { revision, changes }), clock });
+        entries.push(EventEntry { event: Arc::new(Event { revision, changes }), clock });
     }
     Ok(Ok(Stretch { entries, is_all }))
 }
@@ -108,7 +108,7 @@ pub(super) fn read_after(
 /// A batch of revisions after a place, and whether those are all.
 fn revisions_after(
     connection: &Connection,
-    reached: Position,
+    reached: RevisionPosition,
 ) -> rusqlite::Result<Result<(Vec<Listed>, bool), Broken>> {
     let mut statement = connection.prepare_cached(
         "SELECT r.n, r.time, r.reason, h.url, coalesce(r.clock, r.time), r.documents \
@@ -179,7 +179,7 @@ fn add_unlisted(connection: &Connection, revisions: &mut [Listed]) -> rusqlite::
 }
 
 /// A state of a document, as far as events tell of it.
-struct State {
+struct EventState {
     is_put: bool,
     project: Option<String>,
 }
@@ -203,29 +203,33 @@ fn change(
 }
 
 /// The state that a document was in after a revision that changed it. None if it began later.
-fn state_after(connection: &Connection, n: DocumentRow, revision: i64) -> rusqlite::Result<Option<State>> {
+fn state_after(
+    connection: &Connection,
+    n: DocumentRow,
+    revision: i64,
+) -> rusqlite::Result<Option<EventState>> {
     let (latest, since, is_put, project): (i64, i64, bool, Option<String>) = connection
         .prepare_cached("SELECT revision, since, hash NOTNULL, project FROM document WHERE n = ?1")?
         .query_row([n], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
     if latest == revision || since == revision {
-        return Ok(Some(State { is_put, project }));
+        return Ok(Some(EventState { is_put, project }));
     }
     let begun = connection
         .prepare_cached("SELECT hash NOTNULL, project FROM past WHERE document = ?1 AND since = ?2")?
-        .query_row((n, revision), |row| Ok(State { is_put: row.get(0)?, project: row.get(1)? }))
+        .query_row((n, revision), |row| Ok(EventState { is_put: row.get(0)?, project: row.get(1)? }))
         .optional()?;
     if begun.is_some() {
         return Ok(begun);
     }
     // Every deletion begins a state, and is never pruned. So this was a step of a state that began earlier, or the state was pruned.
     if since != 0 && since < revision {
-        return Ok(Some(State { is_put: true, project }));
+        return Ok(Some(EventState { is_put: true, project }));
     }
     let earlier = connection
         .prepare_cached(
             "SELECT project FROM past WHERE document = ?1 AND since < ?2 ORDER BY since DESC LIMIT 1",
         )?
-        .query_row((n, revision), |row| Ok(State { is_put: true, project: row.get(0)? }))
+        .query_row((n, revision), |row| Ok(EventState { is_put: true, project: row.get(0)? }))
         .optional()?;
     if earlier.is_some() {
         return Ok(earlier);
@@ -236,5 +240,5 @@ fn state_after(connection: &Connection, n: DocumentRow, revision: i64) -> rusqli
             "SELECT 1 FROM revision WHERE learnt AND n IN (SELECT ?2 UNION SELECT since FROM past WHERE document = ?1)",
         )?
         .exists((n, since))?;
-    Ok(is_dated_back.then_some(State { is_put: true, project }))
+    Ok(is_dated_back.then_some(EventState { is_put: true, project }))
 }

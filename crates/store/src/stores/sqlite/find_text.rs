@@ -42,7 +42,7 @@ const MAX_EXPANSIONS: u32 = 256;
 const BATCH: i64 = 512;
 
 /// How many documents of a batch match, and which: when each was made, and its number.
-type Scanned = (usize, Vec<(Millis, DocumentRow)>);
+type ScannedBatch = (usize, Vec<(Millis, DocumentRow)>);
 
 impl Search for SqliteStore {
     fn search(&self, request: &SearchRequest) -> Result<Hits, SearchError> {
@@ -185,7 +185,7 @@ impl SqliteStore {
         })?;
         let wanted = request.offset.saturating_add(request.limit);
         let batches: Vec<i64> = (0..=last / BATCH).collect();
-        let scanned: Result<Vec<Scanned>, ReadError> = parallel::run(|| {
+        let scanned: Result<Vec<ScannedBatch>, ReadError> = parallel::run(|| {
             let scan = |batch: &i64| self.scan_batch(batch * BATCH, request, pattern, sessions);
             batches.par_iter().map(scan).collect()
         });
@@ -225,7 +225,7 @@ impl SqliteStore {
         request: &SearchRequest,
         pattern: &Regex,
         sessions: Option<&HashSet<u64>>,
-    ) -> Result<Scanned, ReadError> {
+    ) -> Result<ScannedBatch, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT d.n, d.kind, d.hash, d.form, d.size, d.data, \
@@ -392,7 +392,7 @@ fn around(text: &str, place: std::ops::Range<usize>, width: usize) -> Snippet {
 }
 
 /// A document that was found, with what stands around it.
-struct Located {
+struct LocatedDocument {
     key: Key,
     document: Document,
     title: String,
@@ -402,7 +402,7 @@ struct Located {
     made: Option<Millis>,
 }
 
-impl Located {
+impl LocatedDocument {
     fn kind(&self) -> String {
         match self.key {
             Key::Part(..) => {
@@ -467,7 +467,7 @@ fn has_properties(connection: &Connection, n: DocumentRow, filters: &[Filter]) -
 }
 
 /// A session, message or part by its number, if it is there.
-fn locate(connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<Located>> {
+fn locate(connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<LocatedDocument>> {
     let Some(Placed { key, session, message }) = placed(connection, n)? else { return Ok(None) };
     let Some(document) = latest(connection, n)? else { return Ok(None) };
     // The column of that name may be behind.
@@ -477,7 +477,8 @@ fn locate(connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<Lo
     };
     let title = session_document.as_ref().and_then(|document| document.lens::<Session<'_>>().title);
     let title = title.map(|title| title.to_string()).unwrap_or_default();
-    let mut located = Located { key, document, title, role: None, agent: None, model: None, made: None };
+    let mut located =
+        LocatedDocument { key, document, title, role: None, agent: None, model: None, made: None };
     if let Some(message) = message {
         connection
             .prepare_cached(

@@ -8,7 +8,7 @@ use super::held::{self, Has, Standing};
 use super::kind::Kind;
 use super::numbers::{DocumentRow, SessionRow};
 use super::revise::{Put, Revising};
-use super::text_index::entry::Entry;
+use super::text_index::entry::IndexEntry;
 use crate::follow::HomeNumber;
 use crate::state_hash::StateHash;
 
@@ -17,7 +17,7 @@ use crate::state_hash::StateHash;
 pub(super) enum Finding {
     /// The home has this document; with what the text index is to know of it. The document itself is left out where the store has nothing
     /// of it yet: many of them wait to be stored.
-    Has(Key, Option<Document>, Box<Prepared>, Text),
+    Has(Key, Option<Document>, Box<Prepared>, IndexText),
     /// The home has a document that says the same as a state in the store, and stands here if the home leads.
     Same(Key, StateHash, StateHash, Option<Position>),
     /// The home, which leads, has a document where it does not stand in the store.
@@ -48,20 +48,20 @@ pub(super) struct ToIndex {
     pub(super) n: DocumentRow,
     pub(super) session: SessionRow,
     /// Nothing where there is nothing to be found in it.
-    pub(super) text: Option<Box<Entry>>,
+    pub(super) text: Option<Box<IndexEntry>>,
 }
 
 /// What the text index is to know of a document.
 #[derive(Debug)]
-pub(super) enum Text {
+pub(super) enum IndexText {
     /// That is found out later.
     Unknown,
-    Known(Option<Box<Entry>>),
+    Known(Option<Box<IndexEntry>>),
 }
 
 /// The look whose findings are applied.
 #[derive(Debug)]
-pub(super) struct Applied {
+pub(super) struct AppliedLook {
     pub(super) home: HomeNumber,
     /// When the session was used in this home before what the look found.
     pub(super) used_before: Millis,
@@ -72,7 +72,7 @@ pub(super) struct Applied {
 /// Stores what a look found. Clears `to_index` if the text index has to find out by itself what changed. True if documents were changed.
 pub(super) fn apply(
     revising: &mut Revising<'_>,
-    look: &Applied,
+    look: &AppliedLook,
     finding: Finding,
     to_index: &mut Option<Vec<ToIndex>>,
 ) -> rusqlite::Result<bool> {
@@ -107,7 +107,7 @@ pub(super) fn apply(
 /// Stores a document that nobody but this home has anything to say about. None if that is not so.
 fn put_plainly(
     revising: &mut Revising<'_>,
-    look: &Applied,
+    look: &AppliedLook,
     key: &Key,
     prepared: &Prepared,
     document: Option<&Document>,
@@ -141,7 +141,7 @@ fn index(
     let Finding::Has(key, _, _, text) = finding else { return Ok(()) };
     match (text, key.session(), &mut *to_index) {
         _ if !Kind::of(&key).has_text() => {}
-        (Text::Known(text), Some(session), Some(to_index)) => {
+        (IndexText::Known(text), Some(session), Some(to_index)) => {
             to_index.push(ToIndex { n, session: revising.session(session)?, text });
         }
         _ => *to_index = None,

@@ -17,7 +17,7 @@ use crate::sync::compare::{Leaders, Resemblance};
 use crate::sync::source::Source;
 
 /// A home that the store knows.
-struct Row {
+struct HomeRow {
     n: HomeNumber,
     url: String,
     rank: i64,
@@ -66,7 +66,12 @@ impl SqliteStore {
     }
 
     /// Compares a home that the store knows with one that it does not know by this path.
-    fn resemblance(&self, home: &Row, source: &dyn Source, is_own: bool) -> Result<Resemblance, ReadError> {
+    fn resemblance(
+        &self,
+        home: &HomeRow,
+        source: &dyn Source,
+        is_own: bool,
+    ) -> Result<Resemblance, ReadError> {
         let mut resemblance = Resemblance {
             is_same_place: is_same_place(&HomeUrl::of_stored(&home.url), &source.url()),
             is_still_there: open::open_source(&home.url).is_ok(),
@@ -160,10 +165,10 @@ fn noted_path(connection: &Connection) -> rusqlite::Result<Option<String>> {
         .optional()
 }
 
-fn rows(connection: &Connection) -> rusqlite::Result<Vec<Row>> {
+fn rows(connection: &Connection) -> rusqlite::Result<Vec<HomeRow>> {
     let mut statement = connection.prepare_cached("SELECT n, url, rank, own FROM home ORDER BY n")?;
     let rows = statement.query_map([], |row| {
-        Ok(Row { n: row.get(0)?, url: row.get(1)?, rank: row.get(2)?, is_own: row.get(3)? })
+        Ok(HomeRow { n: row.get(0)?, url: row.get(1)?, rank: row.get(2)?, is_own: row.get(3)? })
     })?;
     rows.collect()
 }

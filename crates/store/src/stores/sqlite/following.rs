@@ -7,7 +7,7 @@ use annals_core::id::{Millis, SessionId};
 
 use super::comparing::SessionComparison;
 use super::facts::Prepared;
-use super::finding::{Applied, Finding, apply};
+use super::finding::{AppliedLook, Finding, apply};
 use super::held::Standing;
 use super::looks::is_unsettled;
 use super::numbers::SessionRow;
@@ -122,7 +122,7 @@ impl Follow for SqliteStore {
         let mut unsettled = Vec::new();
         for (number, id, finding) in found {
             let standing = Standing::of(&writing, number).map_err(failed)?;
-            let look = Applied { home, used_before: 0, standing };
+            let look = AppliedLook { home, used_before: 0, standing };
             if let Some(finding) = finding {
                 apply(&mut revising, &look, finding, &mut None).map_err(failed)?;
             }
@@ -172,7 +172,7 @@ impl Follow for SqliteStore {
             let is_import = finding.is_import();
             let session = revising.session_of(finding.key()).map_err(failed)?;
             let standing = Standing::new(&writing, session, looks).map_err(failed)?;
-            let look = Applied { home, used_before: 0, standing };
+            let look = AppliedLook { home, used_before: 0, standing };
             let is_done = apply(&mut revising, &look, finding, &mut None).map_err(failed)?;
             if is_import {
                 taken.count(is_done);

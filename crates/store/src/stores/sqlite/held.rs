@@ -27,7 +27,7 @@ const STORE: HomeNumber = HomeNumber(0);
 
 /// What a home has of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
+struct HeldEntry {
     home: HomeNumber,
     /// The hash of what the home has.
     bytes: Option<StateHash>,
@@ -38,9 +38,9 @@ struct Entry {
     base: Base,
 }
 
-impl Entry {
-    fn absent(home: HomeNumber) -> Entry {
-        Entry { home, bytes: None, state: None, project: None, base: Base::State(None) }
+impl HeldEntry {
+    fn absent(home: HomeNumber) -> HeldEntry {
+        HeldEntry { home, bytes: None, state: None, project: None, base: Base::State(None) }
     }
 }
 
@@ -151,7 +151,7 @@ impl Standing {
         self.looks.iter().all(|look| look.home != home || look.is_there)
     }
 
-    fn shown(&self, entries: &[Entry], key: &Key) -> Shown {
+    fn shown(&self, entries: &[HeldEntry], key: &Key) -> Shown {
         let is_deleted = self.is_deleted && !matches!(key, Key::Session(..));
         compare::shown(&known(entries, sort(key)), &self.looks, is_deleted)
     }
@@ -165,7 +165,7 @@ fn sort(key: &Key) -> Sort {
     }
 }
 
-fn known(entries: &[Entry], sort: Sort) -> KnownDocument {
+fn known(entries: &[HeldEntry], sort: Sort) -> KnownDocument {
     let held = entries.iter().filter(|entry| entry.home != STORE);
     KnownDocument {
         sort,
@@ -219,16 +219,16 @@ pub(super) fn states(connection: &Connection, document: DocumentRow) -> rusqlite
 }
 
 /// Everything that is known of who has a document.
-fn entries(connection: &Connection, document: &State) -> rusqlite::Result<Vec<Entry>> {
+fn entries(connection: &Connection, document: &State) -> rusqlite::Result<Vec<HeldEntry>> {
     let mut statement = connection.prepare_cached(
         "SELECT home, bytes, state, project, base FROM held WHERE document = ?1 ORDER BY home",
     )?;
-    let mut entries: Vec<Entry> =
+    let mut entries: Vec<HeldEntry> =
         statement.query_map([document.n], entry)?.collect::<rusqlite::Result<_>>()?;
     let giver = document.home.unwrap_or(STORE);
     // Of a document that others only name, nobody has said anything.
     if document.since != 0 && entries.iter().all(|entry| entry.home != giver) {
-        entries.push(Entry {
+        entries.push(HeldEntry {
             home: giver,
             bytes: document.hash,
             state: document.hash,
@@ -239,19 +239,25 @@ fn entries(connection: &Connection, document: &State) -> rusqlite::Result<Vec<En
     Ok(entries)
 }
 
-fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+fn entry(row: &Row<'_>) -> rusqlite::Result<HeldEntry> {
     let base = match row.get_ref(4)?.as_bytes_or_null()? {
         None => Base::State(None),
         Some(bytes) => StateHash::read(bytes).map_or(Base::Gone, |hash| Base::State(Some(hash))),
     };
-    Ok(Entry { home: row.get(0)?, bytes: hash(row, 1)?, state: hash(row, 2)?, project: row.get(3)?, base })
+    Ok(HeldEntry {
+        home: row.get(0)?,
+        bytes: hash(row, 1)?,
+        state: hash(row, 2)?,
+        project: row.get(3)?,
+        base,
+    })
 }
 
 fn hash(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<StateHash>> {
     Ok(row.get_ref(column)?.as_bytes_or_null()?.and_then(StateHash::read))
 }
 
-fn write(connection: &Connection, document: DocumentRow, entry: &Entry) -> rusqlite::Result<()> {
+fn write(connection: &Connection, document: DocumentRow, entry: &HeldEntry) -> rusqlite::Result<()> {
     let mut insert = connection.prepare_cached(
         "INSERT OR REPLACE INTO held (document, home, bytes, state, project, base) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
@@ -277,7 +283,7 @@ struct Changing<'a, 'c> {
     standing: &'a Standing,
     key: Key,
     document: Option<State>,
-    entries: Vec<Entry>,
+    entries: Vec<HeldEntry>,
 }
 
 impl<'a, 'c> Changing<'a, 'c> {
@@ -295,15 +301,15 @@ impl<'a, 'c> Changing<'a, 'c> {
         Ok(Changing { connection, revising, standing, key, document, entries })
     }
 
-    fn set(&mut self, entry: Entry) {
+    fn set(&mut self, entry: HeldEntry) {
         match self.entries.iter_mut().find(|known| known.home == entry.home) {
             Some(known) => *known = entry,
             None => self.entries.push(entry),
         }
     }
 
-    fn entry(&self, home: HomeNumber) -> Entry {
-        self.entries.iter().find(|entry| entry.home == home).cloned().unwrap_or(Entry::absent(home))
+    fn entry(&self, home: HomeNumber) -> HeldEntry {
+        self.entries.iter().find(|entry| entry.home == home).cloned().unwrap_or(HeldEntry::absent(home))
     }
 
     /// Shows what is to be shown by now, and writes down what everybody has. `found` is a state that is not in the store yet. True if another
@@ -514,7 +520,7 @@ impl LocalChange {
         }
     }
 
-    fn of(entries: &[Entry]) -> Option<LocalChange> {
+    fn of(entries: &[HeldEntry]) -> Option<LocalChange> {
         let local = entries.iter().find(|entry| entry.home == STORE)?;
         let base = entries.iter().filter(|entry| entry.home != STORE).filter_map(|entry| match entry.base {
             Base::State(None) => None,
@@ -565,7 +571,7 @@ pub(super) fn note_change(
     {
         revising.hand_over(&document, home)?;
     } else {
-        entries.push(Entry {
+        entries.push(HeldEntry {
             home: STORE,
             bytes: document.hash,
             state: document.hash,
@@ -597,7 +603,7 @@ pub(super) fn change_back(
         };
     }
     if let Some(change) = change {
-        changing.set(Entry {
+        changing.set(HeldEntry {
             home: STORE,
             bytes: change.state,
             state: change.state,

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use super::SqliteStore;
 use super::file::Writing;
-use super::finding::{Applied as Applying, Finding, ToIndex, apply};
+use super::finding::{AppliedLook, Finding, ToIndex, apply};
 use super::held::{self, Standing};
 use super::numbers::SessionRow;
 use super::origin;
@@ -20,7 +20,7 @@ use crate::sync::compare::{self, Leaders, is_overtaken};
 pub(super) type Uncounted = Vec<(HomeNumber, SessionId)>;
 
 /// One transaction.
-struct Batch<'b> {
+struct LookBatch<'b> {
     store: &'b SqliteStore,
     home: HomeNumber,
     reason: &'b CommitReason,
@@ -41,8 +41,14 @@ impl SqliteStore {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
         let mut revising = self.revising(&writing, Some(home), reason)?;
-        let mut batch =
-            Batch { store: self, home, reason, to_index: Some(Vec::new()), numbers: Vec::new(), turn: None };
+        let mut batch = LookBatch {
+            store: self,
+            home,
+            reason,
+            to_index: Some(Vec::new()),
+            numbers: Vec::new(),
+            turn: None,
+        };
         let mut applied = Vec::new();
         for piece in looks {
             let Some(findings) = piece.findings.content::<Vec<Finding>>() else {
@@ -96,7 +102,7 @@ struct FoundPiece<'p> {
     end: Option<LookEnd>,
 }
 
-impl Batch<'_> {
+impl LookBatch<'_> {
     /// Applies the findings of a piece.
     fn apply(
         &mut self,
@@ -118,7 +124,7 @@ impl Batch<'_> {
             Some(before) => before.after(writing, session, &piece.look)?,
             None => Standing::alone(piece.look),
         };
-        let look = Applying { home: self.home, used_before, standing };
+        let look = AppliedLook { home: self.home, used_before, standing };
         let mut done = AppliedPiece::default();
         for finding in piece.findings {
             let (is_import, is_removal) = (finding.is_import(), matches!(finding, Finding::Lacks(_)));

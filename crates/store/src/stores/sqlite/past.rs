@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::SqliteStore;
 use super::kind::Kind;
 use super::numbers::{DocumentRow, SessionRow};
-use super::read::{Moment, View};
+use super::read::{RevisionMoment, View};
 use super::rows::{documents_of, listed, session_row};
 use super::scan::{Bound, EXAMINED, Examined, examine, is_of};
 use crate::history::{At, Changed, History, LogQuery, Revision, Touched};
@@ -171,7 +171,7 @@ pub(super) fn latest_of(
 }
 
 /// Where a moment is in the order of revisions.
-fn moment(connection: &Connection, at: At) -> rusqlite::Result<Option<Moment>> {
+fn moment(connection: &Connection, at: At) -> rusqlite::Result<Option<RevisionMoment>> {
     match at {
         At::Time(time) => Ok(Some((time, i64::MAX))),
         At::Revision(number) => connection
@@ -187,7 +187,7 @@ fn changed(
     n: DocumentRow,
     key: Key,
     is_written: bool,
-    (time, revision): Moment,
+    (time, revision): RevisionMoment,
 ) -> rusqlite::Result<Option<Changed>> {
     let since: i64 = connection
         .prepare_cached("SELECT since FROM document WHERE n = ?1")?
@@ -275,7 +275,7 @@ impl Past for View<'_> {
 fn last_written(
     connection: &Connection,
     session: SessionRow,
-    (time, number): Moment,
+    (time, number): RevisionMoment,
 ) -> rusqlite::Result<HashMap<DocumentRow, i64>> {
     let mut statement = connection.prepare_cached(
         "SELECT n, documents FROM revision WHERE (session = ?1 OR n IN (SELECT revision FROM touched WHERE session = ?1)) \

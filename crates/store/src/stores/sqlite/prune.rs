@@ -71,7 +71,7 @@ enum Doing {
 }
 
 /// An earlier state.
-struct State {
+struct PrunableState {
     since: i64,
     begins: Millis,
     is_there: bool,
@@ -164,7 +164,7 @@ fn prune_one(
     doing: Doing,
 ) -> rusqlite::Result<(usize, u64)> {
     let held = held::states(connection, n)?;
-    let states: Vec<State> = connection
+    let states: Vec<PrunableState> = connection
         .prepare_cached(
             "SELECT p.since, r.time, p.hash IS NOT NULL, p.form IS ?2, coalesce(octet_length(p.data), 0), p.hash, p.project \
              FROM past p JOIN revision r ON r.n = p.since WHERE p.document = ?1 ORDER BY r.time, r.n",
@@ -174,7 +174,7 @@ fn prune_one(
             let project: Option<String> = row.get(6)?;
             let hash = row.get_ref(5)?.as_bytes_or_null()?.and_then(StateHash::read);
             let hash = hash.map(|hash| hash.bound(n, since, project.as_deref()));
-            Ok(State {
+            Ok(PrunableState {
                 since,
                 begins: row.get(1)?,
                 is_there: row.get(2)?,

@@ -34,13 +34,13 @@ const PAGE: usize = 64;
 const PAGE_BYTES: usize = 8 << 20;
 
 /// A moment in the order of revisions: time, then number.
-pub(super) type Moment = (Millis, i64);
+pub(super) type RevisionMoment = (Millis, i64);
 
 /// The store at one moment; without one, as it is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View<'s> {
     pub(super) store: &'s SqliteStore,
-    pub(super) at: Option<Moment>,
+    pub(super) at: Option<RevisionMoment>,
 }
 
 impl<'s> View<'s> {
@@ -124,7 +124,7 @@ impl<'s> View<'s> {
     }
 
     /// A session with the homes it comes from.
-    fn record(&self, stored: Stored, homes: Vec<Origin>) -> Option<SessionRecord> {
+    fn record(&self, stored: Stored, homes: Vec<SessionHome>) -> Option<SessionRecord> {
         let Key::Session(project, id) = stored.key.clone() else { return None };
         let gone = homes.iter().map(|(_, gone)| *gone).min().flatten();
         let mut origins: Vec<HomeUrl> = homes.into_iter().map(|(url, _)| HomeUrl::of_stored(&url)).collect();
@@ -629,20 +629,20 @@ fn states_below(
 }
 
 /// A home that a session comes from, and when it was found missing there.
-type Origin = (String, Option<Millis>);
+type SessionHome = (String, Option<Millis>);
 
 /// The homes of a session, or of all, the one to be named first first.
 fn origins(
     connection: &Connection,
     session: Option<SessionRow>,
-) -> rusqlite::Result<HashMap<SessionRow, Vec<Origin>>> {
+) -> rusqlite::Result<HashMap<SessionRow, Vec<SessionHome>>> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT o.session, h.url, o.gone FROM origin o JOIN home h ON h.n = o.home \
          WHERE o.session BETWEEN ?1 AND ?2 ORDER BY o.session, {LEADER_FIRST}"
     ))?;
     let mut rows = statement
         .query((session.unwrap_or(SessionRow(i64::MIN)), session.unwrap_or(SessionRow(i64::MAX))))?;
-    let mut origins: HashMap<SessionRow, Vec<Origin>> = HashMap::new();
+    let mut origins: HashMap<SessionRow, Vec<SessionHome>> = HashMap::new();
     while let Some(row) = rows.next()? {
         origins.entry(row.get(0)?).or_default().push((row.get(1)?, row.get(2)?));
     }

@@ -34,7 +34,7 @@ pub(super) struct Revising<'c> {
     is_learnt: bool,
     /// Given with the first change: what changes nothing is no revision.
     number: Option<i64>,
-    touched: HashMap<SessionRow, Touched>,
+    touched: HashMap<SessionRow, ChangeTally>,
     /// The numbers of the documents that were written or deleted.
     documents: Vec<DocumentRow>,
     sessions: HashMap<SessionId, Slot>,
@@ -43,7 +43,7 @@ pub(super) struct Revising<'c> {
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Touched {
+struct ChangeTally {
     written: i64,
     deleted: i64,
 }
@@ -435,7 +435,7 @@ impl<'c> Revising<'c> {
         Ok(self.session_slot(id)?.n.into())
     }
 
-    fn touch(&mut self, session: SessionRow) -> &mut Touched {
+    fn touch(&mut self, session: SessionRow) -> &mut ChangeTally {
         self.touched.entry(session).or_default()
     }
 

@@ -67,8 +67,8 @@ pub(super) struct Placed {
 
 /// Finds out which document has a number.
 pub(super) fn placed(connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<Placed>> {
-    type Named = (i64, DocumentRow, String, Option<String>);
-    let row = |n: DocumentRow| -> rusqlite::Result<Option<Named>> {
+    type NamedRow = (i64, DocumentRow, String, Option<String>);
+    let row = |n: DocumentRow| -> rusqlite::Result<Option<NamedRow>> {
         connection
             .prepare_cached("SELECT kind, owner, id, project FROM document WHERE n = ?1")?
             .query_row([n], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))

@@ -13,7 +13,7 @@ use crate::state_hash::StateHash;
 
 /// A table of states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Table {
+pub(super) enum StateTable {
     Document,
     Past,
 }
@@ -31,19 +31,19 @@ pub(super) enum Examined {
     Flawed(String),
 }
 
-impl Table {
+impl StateTable {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Table::Document => "document",
-            Table::Past => "past",
+            StateTable::Document => "document",
+            StateTable::Past => "past",
         }
     }
 
     /// The column that has the number of the document. Each table is in its order.
     fn number(self) -> &'static str {
         match self {
-            Table::Document => "n",
-            Table::Past => "document",
+            StateTable::Document => "n",
+            StateTable::Past => "document",
         }
     }
 }
@@ -104,7 +104,7 @@ impl SqliteStore {
     /// `x`.
     pub(super) fn scan_states<T>(
         &self,
-        table: Table,
+        table: StateTable,
         columns: &str,
         map: &dyn Fn(&Connection, &Row<'_>) -> rusqlite::Result<T>,
         visit: &mut dyn FnMut(T),

@@ -8,7 +8,7 @@ use super::{SCHEMA, SCHEMA_SQL, UPGRADES};
 use crate::sqlite;
 
 /// What is in a database: tables, indexes and columns, each in a few words.
-type Shape = BTreeSet<String>;
+type SchemaShape = BTreeSet<String>;
 
 /// What is wrong with the tables of a database that says it is a store. None if they are as they should be.
 ///
@@ -34,7 +34,7 @@ pub(super) fn flaw(connection: &Connection) -> rusqlite::Result<Option<String>> 
 }
 
 /// The shape of an empty store of a version.
-fn shape_of_version(version: i64) -> rusqlite::Result<Shape> {
+fn shape_of_version(version: i64) -> rusqlite::Result<SchemaShape> {
     let connection = sqlite::open_in_memory()?;
     connection.execute_batch(SCHEMA_SQL)?;
     for step in UPGRADES.iter().take(usize::try_from(version - 1).unwrap_or(0)) {
@@ -43,7 +43,7 @@ fn shape_of_version(version: i64) -> rusqlite::Result<Shape> {
     shape(&connection)
 }
 
-fn shape(connection: &Connection) -> rusqlite::Result<Shape> {
+fn shape(connection: &Connection) -> rusqlite::Result<SchemaShape> {
     // What SQLite makes by itself: indexes of keys, statistics.
     const NAMED: &str = "m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
     let objects = format!(
@@ -56,7 +56,7 @@ fn shape(connection: &Connection) -> rusqlite::Result<Shape> {
          || CASE c.hidden WHEN 0 THEN '' ELSE ', computed' END || ')' \
          FROM sqlite_schema m, pragma_table_xinfo(m.name) c WHERE m.type = 'table' AND {NAMED}"
     );
-    let mut shape = Shape::new();
+    let mut shape = SchemaShape::new();
     for sql in [objects, columns] {
         let mut statement = connection.prepare(&sql)?;
         let names = statement.query_map([], |row| row.get::<_, String>(0))?;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::SqliteStore;
-use super::events::{Broken, Entry, Position, Stretch, read_after};
+use super::events::{Broken, EventEntry, RevisionPosition, Stretch, read_after};
 use super::file::{StoreFile, head};
 use crate::events::{Event, Events, NextError, Start, SubscribeError, Subscription, Supply};
 use crate::home::ReadError;
@@ -50,7 +50,7 @@ struct Queue {
 
 #[derive(Debug)]
 struct Waiting {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<EventEntry>,
     weight: usize,
     /// Whether the subscriber has to read by itself. Then nothing is put into the queue.
     is_behind: bool,
@@ -64,7 +64,7 @@ impl Events for SqliteStore {
                 Start::Now => head,
                 Start::After(number) => number.max(0),
             };
-            Ok((Position::of(connection, reached)?, Position::of(connection, head)?))
+            Ok((RevisionPosition::of(connection, reached)?, RevisionPosition::of(connection, head)?))
         })?;
         if reached.number > last.number {
             let (after, head) = (reached.number, last.number);
@@ -89,7 +89,7 @@ impl Feed {
     }
 
     /// A queue for a new subscriber. If the thread has to be started, it follows what comes after `last`.
-    fn join(self: &Arc<Feed>, last: Position) -> io::Result<Arc<Queue>> {
+    fn join(self: &Arc<Feed>, last: RevisionPosition) -> io::Result<Arc<Queue>> {
         let mut tail = lock(&self.tail);
         if !tail.is_followed {
             let feed = Arc::clone(self);
@@ -108,11 +108,12 @@ impl Feed {
     }
 
     /// Hands on what is committed after `reached`, until nobody listens any more.
-    fn follow(&self, mut reached: Position) {
+    fn follow(&self, mut reached: RevisionPosition) {
         while self.wait() {
             let read = self.read(reached);
             if let Err(NextError::Replaced { .. }) = &read
-                && let Ok(last) = self.file.read(|connection| Position::of(connection, head(connection)?))
+                && let Ok(last) =
+                    self.file.read(|connection| RevisionPosition::of(connection, head(connection)?))
             {
                 reached = last;
             }
@@ -121,7 +122,7 @@ impl Feed {
             match read {
                 Ok(Stretch { entries, is_all }) => {
                     queues.iter().for_each(|queue| queue.give(&entries));
-                    reached = entries.last().map_or(reached, Entry::position);
+                    reached = entries.last().map_or(reached, EventEntry::position);
                     lock(&self.tail).is_due |= !is_all;
                 }
                 // Each of them meets the trouble, if it is theirs as well, where it can be reported.
@@ -141,7 +142,7 @@ impl Feed {
         tail.is_followed
     }
 
-    fn read(&self, reached: Position) -> Result<Stretch, NextError> {
+    fn read(&self, reached: RevisionPosition) -> Result<Stretch, NextError> {
         let path = || self.file.path().display().to_string();
         let read = self.file.read(|connection| read_after(connection, reached));
         let read = read.map_err(|error| ReadError::Database { path: path(), what: error.to_string() })?;
@@ -154,7 +155,7 @@ impl Feed {
 
 /// What a queue has for its subscriber.
 enum Taken {
-    Next(Entry),
+    Next(EventEntry),
     /// Nothing in time.
     Nothing,
     /// Nothing that follows: the subscriber has to read by itself. From now on the queue is filled.
@@ -162,7 +163,7 @@ enum Taken {
 }
 
 impl Queue {
-    fn give(&self, entries: &[Entry]) {
+    fn give(&self, entries: &[EventEntry]) {
         let mut waiting = lock(&self.waiting);
         for entry in entries {
             if waiting.is_behind {
@@ -230,9 +231,9 @@ struct Subscriber {
     feed: Arc<Feed>,
     queue: Arc<Queue>,
     /// The last revision that was told.
-    reached: Position,
+    reached: RevisionPosition,
     /// What it has read by itself.
-    read: VecDeque<Entry>,
+    read: VecDeque<EventEntry>,
 }
 
 impl Supply for Subscriber {

@@ -34,11 +34,11 @@ use crate::parallel;
 use crate::platform::{self, Stamp};
 use crate::search::{Indexed, SearchError};
 use crate::store::Store;
-use entry::{Entry, NUMBER, TOKENIZER, entry, schema};
+use entry::{IndexEntry, NUMBER, TOKENIZER, entry, schema};
 use files::{IndexFiles, META, VERIFIED};
 use numbered::Numbered;
-use verified::Scope;
-use words::{Backlog, Words};
+use verified::VerifyScope;
+use words::{Backlog, WordTokenizer};
 
 /// Changes whenever an index that was made before cannot be used any more.
 const VERSION: u64 = 3;
@@ -122,7 +122,7 @@ impl TextIndex {
             return Err(format!("{} is missing", missing.display()));
         }
         let backlog = Arc::<Backlog>::default();
-        index.tokenizers().register(TOKENIZER, Words::new(backlog.clone()));
+        index.tokenizers().register(TOKENIZER, WordTokenizer::new(backlog.clone()));
         Ok(TextIndex { index, files, path: path.to_owned(), backlog })
     }
 
@@ -142,7 +142,7 @@ impl TextIndex {
     fn writer(&self, threads: usize) -> Result<IndexWriter, SearchError> {
         let was_cut_short = self.files.begin_writing().map_err(|error| self.failed(error))?;
         let meta = self.index.load_metas().map_err(|error| self.failed(error))?;
-        let scope = if was_cut_short { Scope::All } else { Scope::Changed };
+        let scope = if was_cut_short { VerifyScope::All } else { VerifyScope::Changed };
         verified::verify(&self.index, &self.files, &meta, scope).map_err(|what| self.failed(what))?;
         self.files.sweep(&meta).map_err(|error| self.failed(error))?;
         self.index.writer_with_num_threads(threads, MEMORY).map_err(|error| self.failed(error))
@@ -228,10 +228,10 @@ impl SqliteStore {
     }
 
     /// Begins to add to the text index. While another process does, this one waits.
-    pub(super) fn begin_text_indexing(&self) -> Indexing<'_> {
+    pub(super) fn begin_text_indexing(&self) -> TextIndexing<'_> {
         match self.lock_index() {
-            Ok(queue) => Indexing { store: self, adding: Adding::open(self), queue: Some(queue) },
-            Err(error) => Indexing { store: self, adding: Err(error), queue: None },
+            Ok(queue) => TextIndexing { store: self, adding: Adding::open(self), queue: Some(queue) },
+            Err(error) => TextIndexing { store: self, adding: Err(error), queue: None },
         }
     }
 
@@ -349,7 +349,7 @@ fn open_to_search(path: &Path, stamp: Stamp) -> Result<OpenIndex, String> {
     let text_index = TextIndex::existing(path)?;
     let reached = text_index.reached().ok_or("it is not complete")?;
     let meta = text_index.index.load_metas().map_err(|error| error.to_string())?;
-    verified::verify(&text_index.index, &text_index.files, &meta, Scope::Changed)?;
+    verified::verify(&text_index.index, &text_index.files, &meta, VerifyScope::Changed)?;
     // Nobody is to watch the file in the background: it is looked at here.
     let builder = text_index.index.reader_builder().reload_policy(ReloadPolicy::Manual);
     let reader: IndexReader = builder.try_into().map_err(|error: tantivy::TantivyError| error.to_string())?;
@@ -357,7 +357,7 @@ fn open_to_search(path: &Path, stamp: Stamp) -> Result<OpenIndex, String> {
 }
 
 /// The text index while something is added to it.
-pub(super) struct Indexing<'s> {
+pub(super) struct TextIndexing<'s> {
     store: &'s SqliteStore,
     /// What was added so far, or what went wrong.
     adding: Result<Adding, SearchError>,
@@ -382,7 +382,7 @@ struct Adding {
     identity: String,
 }
 
-impl follow::Indexing for Indexing<'_> {
+impl follow::Indexing for TextIndexing<'_> {
     /// The documents must be all of the revision that an index knows.
     fn add(&mut self, committed: Indexable) {
         let Some((revision, documents)) = committed.content::<(i64, Vec<ToIndex>)>() else { return };
@@ -398,10 +398,10 @@ impl follow::Indexing for Indexing<'_> {
     }
 }
 
-impl Indexing<'_> {
+impl TextIndexing<'_> {
     /// Finishes. If that fails, the index is thrown away and built again, once.
     fn finish_all(self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError> {
-        let Indexing { store, adding, queue } = self;
+        let TextIndexing { store, adding, queue } = self;
         let done = adding.and_then(|adding| adding.finish(store, progress));
         match done {
             // Where there is no room, an index that lags is better than none.
@@ -556,7 +556,7 @@ impl TextIndex {
         &self,
         writer: &IndexWriter,
         n: DocumentRow,
-        entry: Option<(SessionRow, Entry)>,
+        entry: Option<(SessionRow, IndexEntry)>,
     ) -> Result<(), SearchError> {
         if let Some((session, entry)) = entry {
             self.backlog.add(entry.n_bytes);

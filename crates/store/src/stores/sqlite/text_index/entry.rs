@@ -63,7 +63,7 @@ pub(super) fn schema() -> Schema {
 
 /// A document as the index takes it, but for its numbers.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct IndexEntry {
     document: TantivyDocument,
     /// How long its text is.
     pub(super) n_bytes: usize,
@@ -71,7 +71,7 @@ pub(crate) struct Entry {
 
 /// What parts of one message have in common; they come one after the other.
 #[derive(Debug)]
-pub(crate) struct Context {
+pub(crate) struct IndexContext {
     message: DocumentRow,
     session: SessionRow,
     role: Role,
@@ -79,9 +79,9 @@ pub(crate) struct Context {
     properties: Vec<String>,
 }
 
-impl Context {
+impl IndexContext {
     /// What a message tells. Its numbers are not known yet.
-    pub(crate) fn of(figures: &Figures) -> Context {
+    pub(crate) fn of(figures: &Figures) -> IndexContext {
         let mut properties = Vec::new();
         match figures.role {
             Role::User => properties.push("role:user".to_owned()),
@@ -92,7 +92,7 @@ impl Context {
         if let (Some(provider), Some(model)) = (&figures.provider, &figures.model) {
             properties.push(format!("model:{}/{}", provider.to_lowercase(), model.to_lowercase()));
         }
-        Context {
+        IndexContext {
             message: DocumentRow::NO_OWNER,
             session: SessionRow::NONE,
             role: figures.role,
@@ -102,10 +102,10 @@ impl Context {
     }
 }
 
-impl Entry {
+impl IndexEntry {
     /// What the index is to know of a document; none if there is nothing in it to be found. `context` is the message that
     /// it is, or is a part of.
-    pub(crate) fn of(key: &Key, document: &Document, context: Option<&Context>) -> Option<Entry> {
+    pub(crate) fn of(key: &Key, document: &Document, context: Option<&IndexContext>) -> Option<IndexEntry> {
         thread_local! {
             static TEXT_OF_DOCUMENT: RefCell<String> = const { RefCell::new(String::new()) };
         }
@@ -116,7 +116,7 @@ impl Entry {
                 text.push_str(&piece[..piece.floor_char_boundary(room)]);
                 text.push('\n');
             });
-            let entry = (!text.is_empty()).then(|| Entry::with_text(key, document, context, text));
+            let entry = (!text.is_empty()).then(|| IndexEntry::with_text(key, document, context, text));
             if text.capacity() > MAX_SCRATCH {
                 *text = String::new();
             }
@@ -124,7 +124,7 @@ impl Entry {
         })
     }
 
-    fn with_text(key: &Key, document: &Document, context: Option<&Context>, text: &str) -> Entry {
+    fn with_text(key: &Key, document: &Document, context: Option<&IndexContext>, text: &str) -> IndexEntry {
         let mut entry = TantivyDocument::with_capacity(text.len() + ROOM);
         entry.add_text(TEXT, text);
         for property in context.iter().flat_map(|context| &context.properties) {
@@ -152,7 +152,7 @@ impl Entry {
         });
         entry.add_i64(MADE_FIELD, made);
         entry.add_u64(WEIGHT_FIELD, weight(key, document, message.as_ref()) as u64);
-        Entry { document: entry, n_bytes: text.len() }
+        IndexEntry { document: entry, n_bytes: text.len() }
     }
 
     /// The same with its numbers, which it gets when it is stored.
@@ -169,8 +169,8 @@ impl Entry {
 pub(super) fn entry(
     connection: &Connection,
     n: DocumentRow,
-    context: &mut Option<Context>,
-) -> rusqlite::Result<Option<(SessionRow, Entry)>> {
+    context: &mut Option<IndexContext>,
+) -> rusqlite::Result<Option<(SessionRow, IndexEntry)>> {
     let row = connection
         .prepare_cached("SELECT kind, owner, hash, form, size, data FROM document WHERE n = ?1")?
         .query_row([n], |row| {
@@ -180,7 +180,7 @@ pub(super) fn entry(
     let Some((Some(kind), owner, Some(document))) = row else { return Ok(None) };
     let message = match kind {
         Kind::Session => {
-            return Ok(Entry::of(&kind.any_key(), &document, None).map(|entry| (n.into(), entry)));
+            return Ok(IndexEntry::of(&kind.any_key(), &document, None).map(|entry| (n.into(), entry)));
         }
         Kind::Message => n,
         Kind::Part => owner,
@@ -190,10 +190,10 @@ pub(super) fn entry(
         *context = context_of(connection, message)?;
     }
     let session = context.as_ref().map_or(SessionRow::NONE, |context| context.session);
-    Ok(Entry::of(&kind.any_key(), &document, context.as_ref()).map(|entry| (session, entry)))
+    Ok(IndexEntry::of(&kind.any_key(), &document, context.as_ref()).map(|entry| (session, entry)))
 }
 
-fn context_of(connection: &Connection, message: DocumentRow) -> rusqlite::Result<Option<Context>> {
+fn context_of(connection: &Connection, message: DocumentRow) -> rusqlite::Result<Option<IndexContext>> {
     connection
         .prepare_cached(
             "SELECT m.session, m.role, m.made, m.agent, m.provider, m.model FROM document d \
@@ -206,7 +206,7 @@ fn context_of(connection: &Connection, message: DocumentRow) -> rusqlite::Result
                 model: row.get(5)?,
                 ..Figures::bare(Role::from_number(row.get(1)?), row.get(2)?)
             };
-            Ok(Context { message, session: row.get(0)?, ..Context::of(&figures) })
+            Ok(IndexContext { message, session: row.get(0)?, ..IndexContext::of(&figures) })
         })
         .optional()
 }

@@ -20,7 +20,7 @@ const SHORTEST: u64 = 8;
 
 /// Which files are compared with their checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum VerifyScope {
     All,
     /// Those that are new or have changed since they were compared.
     Changed,
@@ -31,11 +31,11 @@ pub(super) fn verify(
     index: &Index,
     files: &IndexFiles,
     meta: &IndexMeta,
-    scope: Scope,
+    scope: VerifyScope,
 ) -> Result<(), String> {
     let note = match scope {
-        Scope::All => Vec::new(),
-        Scope::Changed => files.atomic_read(Path::new(VERIFIED)).unwrap_or_default(),
+        VerifyScope::All => Vec::new(),
+        VerifyScope::Changed => files.atomic_read(Path::new(VERIFIED)).unwrap_or_default(),
     };
     let note = String::from_utf8_lossy(&note);
     let noted: HashSet<&str> = note.lines().collect();

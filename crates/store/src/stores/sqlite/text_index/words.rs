@@ -45,14 +45,14 @@ impl Backlog {
 
 /// Words as the index has them.
 #[derive(Debug, Clone)]
-pub(super) struct Words {
+pub(super) struct WordTokenizer {
     token: Token,
     backlog: Arc<Backlog>,
 }
 
-impl Words {
-    pub(super) fn new(backlog: Arc<Backlog>) -> Words {
-        Words { token: Token::default(), backlog }
+impl WordTokenizer {
+    pub(super) fn new(backlog: Arc<Backlog>) -> WordTokenizer {
+        WordTokenizer { token: Token::default(), backlog }
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) struct WordStream<'a> {
     token: &'a mut Token,
 }
 
-impl Tokenizer for Words {
+impl Tokenizer for WordTokenizer {
     type TokenStream<'a> = WordStream<'a>;
 
     fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
