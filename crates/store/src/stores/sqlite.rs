@@ -1,8 +1,8 @@
-//! annals.db: the store that conversations deserve. Transactions that are on the disk when they are acknowledged, every
-//! earlier state of every document, and what was found in the homes of agents, kept whatever becomes of it there.
+//! annals.db: the store that conversations deserve. It acknowledges a transaction once that is on the disk, keeps every
+//! earlier state of every document, and keeps what it found in the homes of agents even after it is gone there.
 //!
 //! `docs/storage-format.md` describes the file. Documents are kept byte for byte, with a hash; everything else can be
-//! made from them anew.
+//! rebuilt from them.
 
 mod backup;
 mod check;
@@ -58,7 +58,7 @@ use subscribe::Feed;
 
 /// The first version of the tables.
 const SCHEMA_SQL: &str = include_str!("sqlite/schema-1.sql");
-/// What leads from each version of the tables to the next, beginning with version 1.
+/// Upgrades from each version of the tables to the next, beginning with version 1.
 const UPGRADES: &[&str] = &[
     include_str!("sqlite/schema-2.sql"),
     include_str!("sqlite/schema-3.sql"),
@@ -97,11 +97,11 @@ pub struct SqliteStore {
     clock: fn() -> Millis,
     /// The operation that commits are part of.
     operation: Option<i64>,
-    /// Revisions that were there once and were not when it was opened.
+    /// Revisions that were committed once and were missing when the store was opened.
     lost: Option<RangeInclusive<i64>>,
-    /// What subscribers are told. It outlives the store as long as there are any.
+    /// The feed that subscribers read. It outlives the store as long as there are subscribers.
     feed: Arc<Feed>,
-    /// The text index, once it was searched.
+    /// The text index, after the first search.
     open_index: Mutex<Option<text_index::OpenIndex>>,
 }
 
@@ -127,7 +127,7 @@ impl OpenStoreError {
 }
 
 impl SqliteStore {
-    /// Opens a store. Tables of an earlier version are brought up to date, after a backup.
+    /// Opens a store. Upgrades tables of an earlier version, after a backup.
     pub fn open(path: &Path) -> Result<SqliteStore, OpenStoreError> {
         SqliteStore::open_with(path, UPGRADES)
     }
@@ -155,7 +155,7 @@ impl SqliteStore {
         SqliteStore::open(path)
     }
 
-    /// Whether a file is a store. It is read without leaving a trace.
+    /// Whether a file is a store. Reads the file without leaving a trace.
     pub fn is_one(path: &Path) -> bool {
         let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let application = sqlite::Connections::to(&file, sqlite::Tolerance::None)
@@ -358,7 +358,7 @@ impl Upkeep for SqliteStore {
     }
 }
 
-/// The identity of a store. It changes when sessions are forgotten, so that what was made from the store before is recognised as out of date.
+/// The identity of a store. It changes when sessions are forgotten, so that data derived from the store before that is recognised as out of date.
 fn new_identity() -> String {
     crate::ids::random_name()
 }

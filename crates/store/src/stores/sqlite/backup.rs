@@ -1,4 +1,4 @@
-//! Backups: a copy of one moment of the store, made while others write, and believed only after all of it was read.
+//! Backups: a copy of one moment of the store, made while others write, and trusted only after all of it was read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::scratch::{self, Scratch, parent_of};
 use crate::sqlite::{self, Connections, Ours, Tolerance};
 use crate::upkeep::{BackupError, BackupReport};
 
-/// So many pages are copied between two calls of `progress`.
+/// Number of pages copied between two calls of `progress`.
 const PAGES: i32 = 256;
 
 impl BackupError {
@@ -45,7 +45,7 @@ impl SqliteStore {
         target: &Path,
         progress: &dyn Fn(usize, usize),
     ) -> Result<BackupReport, BackupError> {
-        // The log of a database that was there once would be taken for the backup's.
+        // SQLite would take a log that an earlier database left there for the backup's.
         for path in [target.to_owned(), sqlite::log_of(target), sqlite::beside(target, "-journal")] {
             if path.symlink_metadata().is_ok() {
                 return Err(BackupError::Exists { path: path.display().to_string() });
@@ -64,14 +64,14 @@ impl SqliteStore {
     }
 }
 
-/// A copy that has no name yet: in a directory of its own beside where it is to be. Dropped it is gone.
+/// A copy that has no name yet: in a directory of its own beside its future place. Dropping it removes it.
 #[derive(Debug)]
 pub(super) struct Draft {
     directory: Scratch,
     parent: PathBuf,
 }
 
-/// What was found in a copy.
+/// The content that was found in a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Contents {
     pub(super) bytes: u64,
@@ -113,7 +113,7 @@ impl Draft {
         self.directory.path().join("annals.db")
     }
 
-    /// Moves something into the draft's directory, so that it vanishes with it.
+    /// Moves a file into the draft's directory, so that it vanishes with it.
     pub(super) fn take(&self, path: &Path, name: &str) -> io::Result<()> {
         match std::fs::rename(path, self.directory.path().join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -121,11 +121,11 @@ impl Draft {
         }
     }
 
-    /// Copies all pages of a database, as the transaction sees them that its connection is in. May be called again, should
-    /// that transaction have to be repeated.
+    /// Copies all pages of a database, as the current transaction of its connection sees them. May be called again if that
+    /// transaction has to be repeated.
     pub(super) fn copy(&self, from: &Connection, progress: &dyn Fn(usize, usize)) -> rusqlite::Result<()> {
         let mut to = sqlite::open_ours(&self.path(), Ours::Draft)?;
-        // From the first read on the transaction sees one moment, so nothing that is written meanwhile makes the copy
+        // From its first read on, the transaction sees one moment, so writes that happen meanwhile do not make the copy
         // start over.
         from.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
         let backup = Backup::new(from, &mut to)?;
@@ -145,7 +145,7 @@ impl Draft {
         }
     }
 
-    /// Reads all of the copy. `origin` is the file that errors are about.
+    /// Reads all of the copy. `origin` is the file that errors name.
     pub(super) fn verify(&self, origin: &Path) -> Result<Contents, BackupError> {
         let path = self.path();
         let verified = Connections::to(&path, Tolerance::None).read(verify);
@@ -155,7 +155,7 @@ impl Draft {
         Ok(Contents { bytes, documents, revisions })
     }
 
-    /// Looks whether the copy has the tables of a store and nothing else. `origin` is the file that errors are about.
+    /// Checks that the copy has the tables of a store and nothing else. `origin` is the file that errors name.
     pub(super) fn verify_tables(&self, origin: &Path) -> Result<(), BackupError> {
         let path = self.path();
         let flaw = Connections::to(&path, Tolerance::None).read(shape::flaw);
@@ -170,7 +170,7 @@ impl Draft {
         std::fs::File::open(self.path())?.sync_all()
     }
 
-    /// Gives the copy its name, which nothing must have.
+    /// Gives the copy its name. No other file may have it.
     pub(super) fn place_new(self, target: &Path) -> Result<(), BackupError> {
         scratch::place_new(&self.path(), target).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => BackupError::Exists { path: target.display().to_string() },
@@ -178,7 +178,7 @@ impl Draft {
         })
     }
 
-    /// Gives the copy a name, unless something has it.
+    /// Gives the copy a name, unless another file has it.
     pub(super) fn link(&self, target: &Path) -> io::Result<()> {
         scratch::link(&self.path(), target)
     }
@@ -208,7 +208,7 @@ fn known_schema(connection: &Connection) -> rusqlite::Result<Result<(), Flaw>> {
     })
 }
 
-/// Reads everything: how many documents and revisions there are, or what is wrong.
+/// Reads everything, and counts documents and revisions or says what is wrong.
 fn verify(connection: &Connection) -> rusqlite::Result<Result<(usize, usize), Flaw>> {
     if let Err(flaw) = known_schema(connection)? {
         return Ok(Err(flaw));
@@ -217,7 +217,7 @@ fn verify(connection: &Connection) -> rusqlite::Result<Result<(usize, usize), Fl
     if found != "ok" {
         return Ok(Err(Flaw::Damaged(found)));
     }
-    // No store has any; in the place of a table one would make every later command fail.
+    // No store has views or triggers; one in the place of a table would make every later command fail.
     let sql = "SELECT type || ' ' || name FROM sqlite_schema WHERE type IN ('view', 'trigger')";
     let foreign: Option<String> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
     if let Some(foreign) = foreign {

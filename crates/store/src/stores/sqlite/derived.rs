@@ -1,4 +1,4 @@
-//! What is derived from documents: the numbers of sessions, kept so that nobody has to add them up again.
+//! Derived data: the numbers of sessions, kept so that they need not be added up again.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,10 @@ use crate::figures::{Call, Figures};
 use crate::home::{CommitError, MessageDetail, SessionRecord, row_place};
 use crate::summary::{SessionState, SessionSummary};
 
-/// So few sessions are looked for one by one.
+/// Upper bound on the sessions that are looked up one by one.
 const FEW: usize = 16;
 
-/// The numbers of sessions, added up now if something has changed since they last were. None for one that does not exist.
+/// The numbers of sessions, added up again where something has changed. None for a session that does not exist.
 pub(super) fn summaries(
     connection: &Connection,
     records: &[&SessionRecord],
@@ -27,7 +27,7 @@ pub(super) fn summaries(
     let places: HashMap<&str, usize> =
         records.iter().enumerate().map(|(place, record)| (record.id.as_str(), place)).collect();
     let mut summaries: Vec<Option<SessionSummary>> = vec![None; records.len()];
-    // Many of them all at once: to look for each takes longer. The index of documents has the ids.
+    // Many sessions are read all at once: looking up each takes longer. The index of documents has the ids.
     let is_few = records.len() <= FEW;
     let sql = format!(
         "SELECT d.id, s.messages, s.parts, s.cost, s.input, s.output, s.reasoning, s.cache_read, s.cache_write, \
@@ -56,7 +56,7 @@ pub(super) fn summaries(
     Ok(summaries)
 }
 
-/// What a row of numbers says of a session.
+/// The summary of a session, from its row of numbers.
 fn summary_of(record: &SessionRecord, row: &Row<'_>) -> rusqlite::Result<SessionSummary> {
     let mut summary = SessionSummary::of_document(record);
     summary.messages = row.get(1)?;
@@ -87,7 +87,7 @@ pub(super) fn add_up(
     Ok(summary)
 }
 
-/// The names of a list as it is stored.
+/// The names in a stored list.
 pub(super) fn names(list: &str) -> Vec<String> {
     serde_json::from_str(list).unwrap_or_default()
 }
@@ -126,7 +126,7 @@ pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Stores the numbers of a session. `is_brief`: they are what its home told, and cannot be added up here yet.
+/// Stores the numbers of a session. `is_brief`: its home gave them, and they cannot be added up here yet.
 pub(super) fn store(
     connection: &Connection,
     n: SessionRow,
@@ -162,8 +162,8 @@ pub(super) fn store(
         .map(drop)
 }
 
-/// Stores what the messages of a session take, in place of what was known of them before they are there themselves. They have
-/// no numbers yet, so they get some below 0.
+/// Stores the figures of a session's messages while the messages themselves are not in the store, in place of earlier ones.
+/// The messages have no numbers yet, so they get numbers below 0.
 pub(super) fn store_figures(
     connection: &Connection,
     session: SessionRow,
@@ -186,7 +186,7 @@ pub(super) fn store_figures(
     Ok(())
 }
 
-/// How many parts of message `m` are there. Both numbers are in indexes.
+/// The number of parts of message `m` that exist. Both numbers are in indexes.
 const N_PARTS: &str = "(SELECT count(*) FROM document p WHERE p.owner = m.n AND p.kind = 4) - \
      (SELECT count(*) FROM document p WHERE p.owner = m.n AND p.kind = 4 AND p.hash IS NULL)";
 
@@ -195,7 +195,7 @@ pub(super) fn n_parts(connection: &Connection, message: DocumentRow) -> rusqlite
     connection.prepare_cached(&sql)?.query_row([message], |row| row.get(0))
 }
 
-/// What each message of a session amounts to; in order, unless calls are wanted.
+/// The figures of each message of a session; in the order of the conversation, unless calls are wanted.
 pub(super) fn figures_of_session(
     connection: &Connection,
     session: SessionRow,
@@ -203,8 +203,8 @@ pub(super) fn figures_of_session(
 ) -> rusqlite::Result<Vec<Figures>> {
     let mut figures: Vec<Figures> = Vec::new();
     let mut places: HashMap<DocumentRow, usize> = HashMap::new();
-    // Whoever counts calls adds all up. For that the order in which messages stand will do, and so will the sum of their
-    // parts, if it is at hand.
+    // Callers that count calls only add everything up. So the order of the rows is enough for them, and so is the sum of
+    // the parts, if it is known.
     let known: Option<(usize, bool)> = match detail {
         MessageDetail::ToolCalls => connection
             .prepare_cached(
@@ -216,7 +216,7 @@ pub(super) fn figures_of_session(
         _ => None,
     };
     let sum = known.map(|(sum, _)| sum);
-    // As long as the messages themselves are not there, what their home told of them is.
+    // While the messages themselves are not in the store, the figures that their home gave are.
     let is_brief = known.is_some_and(|(_, is_brief)| is_brief);
     let counted = if sum.is_some() { "0" } else { N_PARTS };
     let messages = match detail {
@@ -228,7 +228,7 @@ pub(super) fn figures_of_session(
               WHERE d.owner = ?1 AND d.kind = 3 ORDER BY d.position, d.id"
             .to_owned(),
     };
-    // Few documents are not OpenCode's own, and an index has those: the rows of all others need not be looked up.
+    // Few documents are not OpenCode's own, and an index lists those: the rows of all others need not be looked up.
     let provenance = "CASE WHEN m.n IN (SELECT n FROM document WHERE provenance) \
                       THEN (SELECT o.provenance FROM document o WHERE o.n = m.n) ELSE 0 END";
     let sql = format!("SELECT {FIGURES}, m.n, {provenance}, {counted} FROM {messages}");
@@ -240,7 +240,7 @@ pub(super) fn figures_of_session(
         figures.push(Figures { provenance, n_parts: row.get(15)?, ..figures_of(row)? });
     }
     if figures.iter().any(|figures| !figures.provenance.is_verbatim()) {
-        // Not all of them are added up.
+        // Callers do not add up all of these messages, so each needs its own count.
         for (n, place) in &places {
             figures[*place].n_parts = n_parts(connection, *n)?;
         }
@@ -267,7 +267,7 @@ pub(super) fn figures_of_session(
 }
 
 impl SqliteStore {
-    /// Makes everything that is derived from documents anew, except for the text index.
+    /// Rebuilds everything that is derived from documents, except for the text index.
     pub(super) fn rederive_all(&self) -> Result<(), CommitError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
@@ -276,7 +276,7 @@ impl SqliteStore {
     }
 }
 
-/// Makes the states of messages anew, and what sessions take from them: the rule by which they are told has changed.
+/// Rebuilds the states of messages, and the numbers of sessions that depend on them: the rule for states has changed.
 pub(super) fn rederive_states(connection: &Connection) -> rusqlite::Result<()> {
     let mut messages = connection.prepare("SELECT session, n, state FROM message WHERE n > 0")?;
     let mut update = connection.prepare("UPDATE message SET state = ?3 WHERE session = ?1 AND n = ?2")?;

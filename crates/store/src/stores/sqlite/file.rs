@@ -1,8 +1,8 @@
 //! The database file of a store: made, opened, shared by threads and processes.
 //!
-//! Writers queue at a lock file, where the kernel wakes them in turn, and then begin a transaction that is to write from
-//! its first statement on; so none of them ever meets a locked database. Readers never wait. A file that cannot be
-//! written to is read as those of others are: without leaving a trace.
+//! Writers queue at a lock file, where the kernel wakes them in turn, and then begin a transaction that may write from its
+//! first statement on; so no writer ever meets a locked database. Readers never wait. A file that cannot be
+//! written to is read as another user's file is: without leaving a trace.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -18,12 +18,12 @@ use crate::platform;
 use crate::scratch::{self, Scratch};
 use crate::sqlite::{self, Connections, Ours, Pool, Tolerance, lock};
 
-/// Older versions can lose what was committed when a log starts over (https://sqlite.org/wal.html#walresetbug).
+/// Older versions can lose commits when a log starts over (https://sqlite.org/wal.html#walresetbug).
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// How long a log that is to be emptied is waited for. Nobody can write meanwhile.
+/// How long to wait for readers before the log is emptied. No process can write meanwhile.
 const SHORT_PATIENCE: Duration = Duration::from_millis(250);
 
-/// `annl`: what the file says it is.
+/// `annl`: the application id of the file.
 pub(super) const APPLICATION_ID: i32 = 0x616e_6e6c;
 
 /// The connections of this process to one store.
@@ -35,7 +35,7 @@ pub(super) struct StoreFile {
 
 #[derive(Debug)]
 enum Access {
-    /// Ours to write.
+    /// This process may write to it.
     Full { readers: Pool<Connection>, writer: Mutex<Writer> },
     /// On a disk that cannot be written to, or another user's.
     ReadOnly(Arc<Connections>),
@@ -43,14 +43,14 @@ enum Access {
     Damaged(Arc<Connections>),
 }
 
-/// Who writes: in this process whoever has it, between processes whoever has the lock file locked.
+/// The right to write: in this process, the thread that holds this; between processes, the one that holds the lock file.
 #[derive(Debug)]
 struct Writer {
     connection: Option<Connection>,
     queue: File,
 }
 
-/// A transaction that writes. Dropped without `commit` it is undone.
+/// A transaction that writes. It is rolled back if it is dropped without `commit`.
 #[derive(Debug)]
 pub(crate) struct Writing<'f> {
     writer: MutexGuard<'f, Writer>,
@@ -81,15 +81,15 @@ impl StoreFile {
         Ok(StoreFile { path, access })
     }
 
-    /// Opens a store that SQLite does not open otherwise, so that what is left of it can be read.
+    /// Opens a store that SQLite refuses to open normally, so that its readable part can be read.
     pub(super) fn open_damaged(path: &Path) -> Result<StoreFile, OpenStoreError> {
         let path = path.canonicalize().map_err(|error| OpenStoreError::io(path, &error))?;
         let access = Access::Damaged(Connections::to(&path, Tolerance::Damage));
         Ok(StoreFile { path, access })
     }
 
-    /// Makes an empty database, for its owner's eyes only from the first byte on, and calls `fill` to put tables into
-    /// it. If there is one already, it stays.
+    /// Creates an empty database, readable only by its owner from the first byte on, and calls `fill` to put tables into
+    /// it. Leaves an existing database as it is.
     pub(super) fn create(
         path: &Path,
         fill: impl FnOnce(&Connection) -> rusqlite::Result<()>,
@@ -98,14 +98,14 @@ impl StoreFile {
         let directory = scratch::parent_of(path);
         platform::create_private_directory(directory).map_err(refused)?;
         refuse_network(directory)?;
-        // Made under another name and moved when complete, so that whoever finds a store finds all its tables. Errors do
-        // not tell that name.
+        // The file is made under another name and moved when complete, so that a process that finds a store finds all its
+        // tables. Errors do not mention that name.
         let unnamed = |error: io::Error| refused(io::Error::from(error.kind()));
         let draft = Scratch::new_in(directory).map_err(unnamed)?;
         let made = draft.path().join("annals.db");
         platform::create_private_file(&made).map_err(refused)?;
         let filled = sqlite::open_ours(&made, Ours::Draft).and_then(|connection| {
-            // Only an empty file can be told how it is to be laid out: so that what is pruned can be given back.
+            // The layout that lets pruned pages be given back to the disk can be chosen only while the file is empty.
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
             connection.pragma_update(None, "application_id", APPLICATION_ID)?;
             fill(&connection)?;
@@ -116,7 +116,7 @@ impl StoreFile {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             placed => placed.map_err(refused)?,
         }
-        // What may be noted there is of another one that is gone.
+        // A number that is noted there belongs to an earlier store that is gone.
         lock_file(path).and_then(|queue| queue.set_len(0)).map_err(refused)
     }
 
@@ -124,9 +124,9 @@ impl StoreFile {
         &self.path
     }
 
-    /// The number of the last revision that somebody has noted, if it is not in the database: then its log was cut or deleted.
+    /// The number of the last revision that a writer noted, if it is not in the database: then its log was cut or deleted.
     pub(super) fn lost(&self) -> Option<RangeInclusive<i64>> {
-        // In this order: a commit that comes in between only makes the second number higher.
+        // In this order, a commit that comes in between only makes the second number higher.
         let noted = platform::read_file(&sqlite::beside(&self.path, "-lock")).ok()?;
         let noted = i64::from_le_bytes(noted.get(..8)?.try_into().ok()?);
         let head = self.read(head).ok()?;
@@ -141,7 +141,7 @@ impl StoreFile {
         matches!(self.access, Access::Damaged(_))
     }
 
-    /// Reads something in one transaction, seeing one state of everything.
+    /// Runs `work` in one read transaction, so that it sees one state of everything.
     pub(super) fn read<T>(
         &self,
         work: impl FnMut(&Connection) -> rusqlite::Result<T>,
@@ -150,7 +150,7 @@ impl StoreFile {
             Access::ReadOnly(connections) | Access::Damaged(connections) => connections.read(work),
             Access::Full { readers, .. } => {
                 let open = || sqlite::open_ours(&self.path, Ours::Read);
-                // If a backup was restored, what was read may be of the file that was there before, with the log of the
+                // If a backup was restored meanwhile, the rows may come from the former file, read with the log of the
                 // new one.
                 let is_sound =
                     |connection: &Connection, _: &rusqlite::Result<T>| !sqlite::has_moved(connection);
@@ -159,7 +159,7 @@ impl StoreFile {
         }
     }
 
-    /// Begins a transaction that writes, when everybody who came before is done.
+    /// Begins a transaction that writes, after all writers that came before are done.
     pub(super) fn write(&self) -> Result<Writing<'_>, BeginError> {
         let Access::Full { writer, .. } = &self.access else { return Err(BeginError::ReadOnly) };
         let writer = lock(writer);
@@ -169,8 +169,8 @@ impl StoreFile {
         begun.map(|()| writing).map_err(BeginError::Sqlite)
     }
 
-    /// Copies the log into the main file and empties it, so that nothing of what was deleted is left there. False if
-    /// somebody still reads from it.
+    /// Copies the log into the main file and empties it, so that no deleted data is left there. False if a reader still
+    /// uses the log.
     pub(super) fn empty_log(&self) -> Result<bool, BeginError> {
         if let Access::Full { readers, .. } = &self.access {
             readers.clear();
@@ -184,7 +184,7 @@ impl StoreFile {
         emptied.map_err(BeginError::Sqlite)
     }
 
-    /// Waits until nobody writes, and keeps it so while `work` is done to the files themselves.
+    /// Waits until no process writes, and keeps writers out while `work` changes the files themselves.
     pub(super) fn exclusively<T>(&self, work: impl FnOnce(&Connection) -> T) -> Result<T, BeginError> {
         let Access::Full { writer, .. } = &self.access else { return Err(BeginError::ReadOnly) };
         let mut writer = lock(writer);
@@ -210,7 +210,7 @@ impl Writer {
     /// The connection that writes. Called with the queue locked.
     fn connection(&mut self, path: &Path) -> rusqlite::Result<&Connection> {
         if self.connection.as_ref().is_none_or(sqlite::has_moved) {
-            // Once in the life of a process, and not by those that only read.
+            // Once in the life of a process, and not in processes that only read.
             scratch::sweep_beside(path);
             self.connection = Some(sqlite::open_ours(path, Ours::Written)?);
         }
@@ -228,7 +228,7 @@ impl Writing<'_> {
         let head = head(&self);
         self.execute_batch("COMMIT")?;
         self.is_done = true;
-        // In the file that everybody queues at. It is not synced, so it can be behind, and never ahead.
+        // The number goes into the lock file. That is not synced, so it can be behind, but never ahead.
         if let Ok(head) = head {
             let mut queue = &self.writer.queue;
             let _ = queue.rewind().and_then(|()| queue.write_all(&head.to_le_bytes()));
@@ -261,7 +261,7 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// Copies the log into the main file and empties it. False if somebody still reads from it.
+/// Copies the log into the main file and empties it. False if a reader still uses it.
 pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
     let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     Ok(busy == 0)

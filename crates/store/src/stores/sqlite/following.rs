@@ -1,4 +1,4 @@
-//! The store as one that follows homes: what sync asks of it, and what sync has it commit.
+//! The store as one that follows homes: the questions of sync, and the commits that sync makes.
 
 use std::collections::HashMap;
 
@@ -83,7 +83,7 @@ impl Follow for SqliteStore {
         let mut taken = Taken::default();
         for stored in projects {
             let known = revising.state(&stored.key).map_err(failed)?;
-            // Every home has its own record of a project, with its own times; the one that was there first stays.
+            // Every home has its own record of a project, with its own times; the first one stays.
             let is_others = known.is_some_and(|known| known.is_present && known.home != Some(home));
             let prepared = Prepared::of(stored);
             let is_written = !is_others
@@ -138,7 +138,7 @@ impl Follow for SqliteStore {
             self.settle(&writing, reason, session, &mut uncounted).map_err(failed)?;
         }
         self.finish_looks(writing)?;
-        // Where another home leads by now, its messages have to be counted.
+        // Where another home leads now, its messages have to be counted.
         Ok(uncounted.is_empty())
     }
 
@@ -201,7 +201,7 @@ impl Follow for SqliteStore {
                     continue;
                 };
                 let standing = Standing::of(&writing, session).map_err(failed)?;
-                // Somebody else has looked since.
+                // Another process has looked since.
                 if is_overtaken(Some(origin.turn), standing.turn(*home)) {
                     continue;
                 }
@@ -265,7 +265,7 @@ impl Follow for SqliteStore {
     }
 }
 
-/// What stands for a look where a document comes by itself. Only its home counts.
+/// A stand-in for a look, for a document that comes by itself. Only its home counts.
 fn orphaned(home: HomeNumber) -> Look {
     Look { home, updated: 0, rank: 0, is_own: false, turn: i64::MAX, is_there: true, is_deep: false }
 }

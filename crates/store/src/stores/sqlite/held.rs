@@ -1,7 +1,7 @@
-//! What homes have of documents, and what is shown of that.
+//! The states of documents that homes hold, and the choice of the one that is shown.
 //!
-//! The row of a document has its shown state and names the home that gave it, or none if it was changed in the store. What other homes have
-//! is in the table `held`. Most sessions are in one home and were never changed here: they have no rows in it.
+//! The row of a document has its shown state and names the home that gave it, or none if it was changed in the store. The table `held` has
+//! the states of other homes. Most sessions are in one home and were never changed here: they have no rows in it.
 
 use std::collections::BTreeMap;
 
@@ -25,15 +25,15 @@ use crate::sync::compare::{self, Base, Held, KnownDocument, Shown, Sort};
 /// The number of the store itself among the homes.
 const STORE: HomeNumber = HomeNumber(0);
 
-/// What a home has of a document.
+/// The state of a document that a home has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HeldEntry {
     home: HomeNumber,
-    /// The hash of what the home has.
+    /// The hash of the bytes that the home has.
     bytes: Option<StateHash>,
-    /// The hash of the state in the store that says the same.
+    /// The hash of the state in the store with the same value.
     state: Option<StateHash>,
-    /// What a session is filed under.
+    /// The project that a session is filed under.
     project: Option<String>,
     base: Base,
 }
@@ -44,11 +44,11 @@ impl HeldEntry {
     }
 }
 
-/// What a home had of a document at its last look.
+/// The state of a document that a home had at its last look.
 #[derive(Debug)]
 pub(super) struct InHome {
     pub(super) bytes: Option<StateHash>,
-    /// What a session was filed under.
+    /// The project that a session was filed under.
     pub(super) project: Option<String>,
 }
 
@@ -66,18 +66,18 @@ impl InHome {
     }
 }
 
-/// What a look found of a document.
+/// The state of a document that a look found.
 #[derive(Debug)]
 pub(super) enum Has<'f> {
-    /// The home has this. The document itself is there if it may be a step of something that is being written.
+    /// The home has this. The document itself is given if it may be a step of a text that is being written.
     Document(&'f Prepared, Option<&'f Document>),
-    /// The home has something with this hash, which says the same as a state in the store.
+    /// The home has bytes with this hash, and they have the same value as a state in the store.
     Same { bytes: StateHash, state: StateHash },
-    /// The home does not have it.
+    /// The home does not have the document.
     Nothing,
 }
 
-/// What decides which states of a session are shown.
+/// The facts that decide which states of a session are shown.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing {
     looks: Vec<Look>,
@@ -91,7 +91,7 @@ impl Standing {
         Standing { looks: vec![look], is_deleted: false }
     }
 
-    /// The same session after a look.
+    /// This session's standing after a look.
     pub(crate) fn after(
         &self,
         connection: &Connection,
@@ -174,25 +174,25 @@ fn known(entries: &[HeldEntry], sort: Sort) -> KnownDocument {
     }
 }
 
-/// Whether one home gave what is shown of a document, and no other has anything to say about it.
+/// Whether one home gave the shown state of a document, and no other home's state is noted.
 pub(super) fn is_plain(connection: &Connection, document: &State) -> rusqlite::Result<bool> {
     Ok(document.since == 0
         || (document.home.is_some()
             && !connection.prepare_cached("SELECT 1 FROM held WHERE document = ?1")?.exists([document.n])?))
 }
 
-/// Whether anything is noted here at all.
+/// Whether the table `held` has any rows.
 pub(crate) fn has_any(connection: &Connection) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT 1 FROM held LIMIT 1")?.exists([])
 }
 
-/// Whether any home has, or had, anything to do with a document.
+/// Whether any home has, or had, a document.
 pub(super) fn is_followed(connection: &Connection, document: &State) -> rusqlite::Result<bool> {
     Ok(document.home.is_some()
         || connection.prepare_cached("SELECT 1 FROM held WHERE document = ?1")?.exists([document.n])?)
 }
 
-/// What a home had of a document when it was last looked at.
+/// The state of a document that a home had when it was last looked at.
 pub(super) fn in_home(
     connection: &Connection,
     document: &State,
@@ -218,7 +218,7 @@ pub(super) fn states(connection: &Connection, document: DocumentRow) -> rusqlite
     Ok(states.into_iter().flatten().collect())
 }
 
-/// Everything that is known of who has a document.
+/// All that is known of which homes have a document.
 fn entries(connection: &Connection, document: &State) -> rusqlite::Result<Vec<HeldEntry>> {
     let mut statement = connection.prepare_cached(
         "SELECT home, bytes, state, project, base FROM held WHERE document = ?1 ORDER BY home",
@@ -226,7 +226,7 @@ fn entries(connection: &Connection, document: &State) -> rusqlite::Result<Vec<He
     let mut entries: Vec<HeldEntry> =
         statement.query_map([document.n], entry)?.collect::<rusqlite::Result<_>>()?;
     let giver = document.home.unwrap_or(STORE);
-    // Of a document that others only name, nobody has said anything.
+    // No home has given a document that others only name.
     if document.since != 0 && entries.iter().all(|entry| entry.home != giver) {
         entries.push(HeldEntry {
             home: giver,
@@ -276,7 +276,7 @@ fn erase(connection: &Connection, document: DocumentRow, home: HomeNumber) -> ru
         .map(drop)
 }
 
-/// A document that is being changed, with what everybody has of it.
+/// A document that is being changed, with the state that each home has.
 struct Changing<'a, 'c> {
     connection: &'c Connection,
     revising: &'a mut Revising<'c>,
@@ -312,8 +312,8 @@ impl<'a, 'c> Changing<'a, 'c> {
         self.entries.iter().find(|entry| entry.home == home).cloned().unwrap_or(HeldEntry::absent(home))
     }
 
-    /// Shows what is to be shown by now, and writes down what everybody has. `found` is a state that is not in the store yet. True if another
-    /// state is shown.
+    /// Shows the state that is due now, and writes the state that each home has. `found` is a state that is not in the store yet. True if
+    /// another state is shown.
     fn finish(mut self, found: Option<(&Prepared, Option<&Document>)>) -> rusqlite::Result<bool> {
         let shown = self.standing.shown(&self.entries, &self.key);
         if let Some(document) = &self.document
@@ -328,12 +328,12 @@ impl<'a, 'c> Changing<'a, 'c> {
         Ok(is_changed)
     }
 
-    /// The home that gives what is shown, and the project that it files a session under.
+    /// The home that gives the shown state, and the project that it files a session under.
     fn giver(&self, shown: Shown) -> (Option<HomeNumber>, Option<String>) {
         match shown {
             Shown::Home(home, _) => (Some(home), self.entry(home).project),
             Shown::Local(_) => (None, self.entry(STORE).project),
-            // It comes back from where it came, should the session come back.
+            // If the session comes back, the document comes back from the same home.
             Shown::Hidden => match &self.document {
                 Some(document) if document.since != 0 => (document.home, None),
                 _ => (self.entries.iter().map(|entry| entry.home).find(|home| *home != STORE), None),
@@ -342,7 +342,7 @@ impl<'a, 'c> Changing<'a, 'c> {
         }
     }
 
-    /// Whether the document is as it has to be shown.
+    /// Whether the document's row already has the state that is to be shown.
     fn is_shown(&self, document: &State, shown: Shown) -> bool {
         let state = shown.state();
         let is_filed_right = || {
@@ -374,13 +374,13 @@ impl<'a, 'c> Changing<'a, 'c> {
             return Ok(self.revising.put(&key, prepared, document)? != Put::Unchanged);
         }
         let Some(n) = self.document.as_ref().map(|document| document.n) else { return Ok(false) };
-        // A state that was pruned cannot be shown again. What is shown stays until the home is looked at as a whole.
+        // A state that was pruned cannot be shown again. The shown state stays until the home is looked at as a whole.
         let Some((document, provenance)) = state_with(self.connection, n, state)? else { return Ok(false) };
         let prepared = Prepared { provenance, ..Prepared::new(&key, &document) };
         Ok(self.revising.put(&key, &prepared, None)? != Put::Unchanged)
     }
 
-    /// Writes down what everybody has, as far as the document's own row does not tell.
+    /// Writes the states of homes that the document's own row does not imply.
     fn write(&self, document: &State) -> rusqlite::Result<()> {
         let giver = document.home.unwrap_or(STORE);
         let is_local = self.entries.iter().any(|entry| entry.home == STORE);
@@ -398,7 +398,7 @@ impl<'a, 'c> Changing<'a, 'c> {
                 false => write(self.connection, document.n, entry)?,
             }
         }
-        // What the store itself had is dropped where it is no change any more.
+        // The store's own state is dropped where it is no longer a change.
         if !is_local {
             erase(self.connection, document.n, STORE)?;
         }
@@ -414,7 +414,7 @@ fn filed(key: &Key, project: Option<&str>) -> Key {
     }
 }
 
-/// A look has found what a home has of a document. True if something was stored.
+/// Notes the state of a document that a look found in a home. True if something was stored.
 pub(super) fn note(
     revising: &mut Revising<'_>,
     standing: &Standing,
@@ -439,7 +439,7 @@ pub(super) fn note(
         changing.set(entry);
         return changing.finish(None);
     };
-    // What was only written in another form is no news to a change that was made here.
+    // If the home only wrote the same value in another form, that is no news to a change that was made here.
     if let (Some(known), Base::State(Some(base)), Some(document)) = (&changing.document, entry.base, document)
         && entry.state != Some(base)
         && let Some((then, _)) = state_with(changing.connection, known.n, base)?
@@ -473,8 +473,8 @@ impl Changing<'_, '_> {
     }
 }
 
-/// Shows of a session what is to be shown by now, after something that is true of it as a whole has changed: which home leads, or whether
-/// it was deleted here.
+/// Shows the states of a session that are due now, after something about the session as a whole has changed: which home leads, or
+/// whether it was deleted here.
 pub(crate) fn settle(
     connection: &Connection,
     now: Millis,
@@ -494,13 +494,13 @@ pub(crate) fn settle(
     revising.finish().map(drop)
 }
 
-/// A change of a document that was made in the store alone, for those who want to make it again.
+/// A change of a document that was made in the store alone, in a form that can be made again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LocalChange {
     state: Option<StateHash>,
     #[serde(skip_serializing_if = "Option::is_none")]
     project: Option<String>,
-    /// What each home had then.
+    /// The state that each home had at the time of the change.
     base: BTreeMap<HomeNumber, Then>,
 }
 
@@ -512,7 +512,7 @@ enum Then {
 }
 
 impl LocalChange {
-    /// Whether what the document became is still in the store, so that the change can be made again.
+    /// Whether the state after the change is still in the store, so that the change can be made again.
     pub(super) fn is_kept(&self, connection: &Connection, document: DocumentRow) -> rusqlite::Result<bool> {
         match self.state {
             Some(state) => Ok(state_with(connection, document, state)?.is_some()),
@@ -539,8 +539,8 @@ impl LocalChange {
     }
 }
 
-/// Notes that a document was just changed in the store: `before` is what it was, `key` what it is called. What homes have by now is no news
-/// to this change. A change that makes the document what the leading home has is none.
+/// Notes that the document `key` was just changed in the store; `before` is its state before that. The states that homes have now are no
+/// news to this change. It does not count as a change if it gives the document the state that the leading home has.
 pub(super) fn note_change(
     revising: &mut Revising<'_>,
     standing: &Standing,
@@ -586,7 +586,7 @@ pub(super) fn note_change(
     }
 }
 
-/// Makes the change of a document in the store what it was, or drops it, and shows what is to be shown then.
+/// Restores an earlier change of a document in the store, or drops the change, and shows the state that is due then.
 pub(super) fn change_back(
     revising: &mut Revising<'_>,
     standing: &Standing,

@@ -1,4 +1,4 @@
-//! The numbers by which tables refer to rows, as types: a session's number is not mistaken for a message's, or for a count.
+//! The numbers by which tables refer to rows, as types: a session's number cannot be mistaken for a message's, or for a count.
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 
@@ -12,7 +12,7 @@ use crate::follow::HomeNumber;
 pub(super) struct DocumentRow(pub(super) i64);
 
 impl DocumentRow {
-    /// What stands for the owner of a document that belongs to no other: a project or a session.
+    /// The owner of a document that belongs to no other: a project or a session.
     pub(super) const NO_OWNER: DocumentRow = DocumentRow(0);
 }
 
@@ -21,7 +21,7 @@ impl DocumentRow {
 pub(super) struct SessionRow(pub(super) i64);
 
 impl SessionRow {
-    /// What stands for the session of project records.
+    /// The session of project records.
     pub(super) const NONE: SessionRow = SessionRow(0);
 
     /// The number of the session's own document.
@@ -37,7 +37,7 @@ impl From<SessionRow> for DocumentRow {
 }
 
 impl From<DocumentRow> for SessionRow {
-    /// The session that a session's own document is of.
+    /// The session whose own document has this number.
     fn from(document: DocumentRow) -> SessionRow {
         SessionRow(document.0)
     }

@@ -1,7 +1,7 @@
-//! Pruning: texts of earlier states that nobody will ask for any more are given up.
+//! Pruning: drops the texts of earlier states that are no longer needed.
 //!
-//! That there was something stays known, or undoing what came after would take it for a beginning and delete the document:
-//! of states that follow one another the first stays, without its text.
+//! The fact that a state existed stays known. Otherwise, undoing the next state would take that for the first one and delete
+//! the document. So of states that follow one another the first stays, without its text.
 
 use annals_core::id::{Millis, SessionId};
 use rusqlite::Connection;
@@ -17,7 +17,7 @@ use crate::home::CommitError;
 use crate::state_hash::StateHash;
 use crate::upkeep::{Pruned, PrunedSession};
 
-/// So many free pages are given back in one transaction.
+/// Number of free pages given back in one transaction.
 const PAGES: usize = 1000;
 
 impl SqliteStore {
@@ -41,7 +41,7 @@ impl SqliteStore {
         Ok(pruned)
     }
 
-    /// Gives free pages back to the disk, as far as that works: what was committed stays so in any case.
+    /// Gives free pages back to the disk, as far as that works: the commit stands in any case.
     pub(super) fn give_back(&self) {
         loop {
             let freed = self.file.exclusively(|connection| {
@@ -53,7 +53,7 @@ impl SqliteStore {
                 let after: i64 = connection.query_row(count, [], |row| row.get(0))?;
                 Ok::<_, rusqlite::Error>((before - after, after))
             });
-            // Stores from before pages could be given back keep theirs.
+            // Stores that were made before pages could be given back keep theirs.
             match freed {
                 Ok(Ok((freed, left))) if freed > 0 && left > 0 => {}
                 _ => break,
@@ -70,13 +70,13 @@ enum Doing {
     Removing,
 }
 
-/// An earlier state.
+/// An earlier state that pruning considers.
 struct PrunableState {
     since: i64,
     begins: Millis,
     is_there: bool,
     is_pruned: bool,
-    /// Whether a home still has it, so that it may have to be shown again.
+    /// Whether a home still has this state, so that it may have to be shown again.
     is_held: bool,
     bytes: i64,
 }
@@ -136,7 +136,7 @@ fn candidates(
     Ok(found)
 }
 
-/// Everything that is or was of a session, itself included.
+/// Every document that belongs or belonged to a session, itself included.
 pub(super) fn documents_of_session(
     connection: &Connection,
     session: SessionRow,
@@ -156,7 +156,7 @@ fn session_id(connection: &Connection, session: SessionRow) -> rusqlite::Result<
     Ok(SessionId::parse(row.get_ref(0)?.as_str()?).ok())
 }
 
-/// How many states of a document were pruned, and how many bytes they took.
+/// Prunes one document. Gives the number of states and the bytes they took.
 fn prune_one(
     connection: &Connection,
     n: DocumentRow,
@@ -184,7 +184,7 @@ fn prune_one(
             })
         })?
         .collect::<rusqlite::Result<_>>()?;
-    // Of a document that only its past is known of, nobody knows when the last state ended.
+    // If only the past of a document is known, it is not known when its last state ended.
     let mut latest = connection
         .prepare_cached("SELECT r.time FROM document d JOIN revision r ON r.n = d.since WHERE d.n = ?1")?;
     let mut rows = latest.query([n])?;

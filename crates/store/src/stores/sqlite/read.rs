@@ -28,15 +28,15 @@ use crate::query::SessionQuery;
 use crate::summary::SessionSummary;
 use state_row::{STATE, StateRow};
 
-/// So many messages are read in one transaction,
+/// Upper bound on the messages read in one transaction.
 const PAGE: usize = 64;
-/// or fewer, if they are this large.
+/// Reading in one transaction ends with the message that reaches this many bytes.
 const PAGE_BYTES: usize = 8 << 20;
 
 /// A moment in the order of revisions: time, then number.
 pub(super) type RevisionMoment = (Millis, i64);
 
-/// The store at one moment; without one, as it is.
+/// The store at one moment, or as it is now.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View<'s> {
     pub(super) store: &'s SqliteStore,
@@ -48,7 +48,7 @@ impl<'s> View<'s> {
         View { store, at: None }
     }
 
-    /// The state of a document at the view's moment. None if it is not known to have been there.
+    /// The state of a document at the view's moment. None if the document is not known to have existed then.
     pub(super) fn state(
         &self,
         connection: &Connection,
@@ -61,7 +61,7 @@ impl<'s> View<'s> {
                 .query_row([n], |row| StateRow::read(row, 0, None))
                 .optional();
         };
-        // A state that was dated back has the higher number of the two in `since`; nothing went on with it then.
+        // A state that was dated back has the higher number of the two in `since`; no step followed it then.
         let latest = format!(
             "SELECT {STATE}, coalesce(x.revision > x.since AND (w.time, w.n) > (?2, ?3), 0) AS is_step \
              FROM document x JOIN revision r ON r.n = x.since LEFT JOIN revision w ON w.n = x.revision \
@@ -164,7 +164,7 @@ impl<'s> View<'s> {
         Ok(Found { value: in_order(records), quarantined })
     }
 
-    /// Adds to a message its parts, as far as they are wanted.
+    /// Adds the wanted parts to a message.
     fn add_parts(
         &self,
         connection: &Connection,
@@ -230,7 +230,7 @@ impl<'s> View<'s> {
         })
     }
 
-    /// The first page of these messages of a session, and how many of them it took.
+    /// The first page of these messages of a session, and how many of them it covers.
     fn first_page(
         &self,
         session: &SessionRecord,
@@ -300,7 +300,7 @@ impl<'s> View<'s> {
         })
     }
 
-    /// Those of the numbered messages that are within a range. Deleted ones are among them, which do not count.
+    /// The numbered messages that are within a range. Deleted ones are included, but do not count towards the range.
     fn within(
         &self,
         all: Vec<(DocumentRow, String)>,
@@ -331,7 +331,7 @@ impl<'s> View<'s> {
         }
     }
 
-    /// What could not be read of a session when it was last looked for; without one, of none that is in the store.
+    /// Problems that the last look had with a session; without `session`, those of no session in the store.
     fn quarantine(&self, session: Option<&SessionId>) -> Result<Vec<Quarantined>, ReadError> {
         if self.at.is_some() {
             return Ok(Vec::new());
@@ -399,7 +399,7 @@ impl Read for View<'_> {
         let read = self.store.read(|connection| {
             let Some(n) = number_of(connection, key)? else { return Ok(Ok(None)) };
             let of_project = |project: Option<&str>| match key {
-                // Filed under another project it is another document.
+                // A session that is filed under another project is another document.
                 Key::Session(wanted, _) if project != Some(wanted.as_str()) => None,
                 key => Some(key.clone()),
             };
@@ -593,23 +593,23 @@ impl Inspect for SqliteStore {
     }
 }
 
-/// A document that the index has below something.
+/// A document that the index lists below another one.
 struct Below<'r> {
     n: DocumentRow,
     id: &'r str,
     position: Position,
-    /// Whether the index leads to the row of this document. One that is not in order leads to any.
+    /// Whether the index leads to the row of this document. A damaged index may lead to any row.
     is_it: bool,
 }
 
-/// Visits everything of a kind that stands below something in its latest state, in the order of ids.
+/// Visits all documents of a kind below another document, in their latest state and in the order of ids.
 fn states_below(
     connection: &Connection,
     owner: DocumentRow,
     kind: Kind,
     mut visit: impl FnMut(&Below<'_>, StateRow),
 ) -> rusqlite::Result<()> {
-    // Sorted by position as well, whole documents would go through SQLite's sorter.
+    // If SQL sorted by position as well, whole documents would go through SQLite's sorter.
     let sql = format!(
         "SELECT i.n, i.id, i.position, (x.owner, x.kind, x.id) IS (?1, ?2, i.id), {STATE} \
          FROM document i LEFT JOIN document x ON x.n = i.n WHERE i.owner = ?1 AND i.kind = ?2 ORDER BY i.id"
@@ -631,7 +631,7 @@ fn states_below(
 /// A home that a session comes from, and when it was found missing there.
 type SessionHome = (String, Option<Millis>);
 
-/// The homes of a session, or of all, the one to be named first first.
+/// The homes of a session, or of all sessions, with the leading home first.
 fn origins(
     connection: &Connection,
     session: Option<SessionRow>,
@@ -656,7 +656,7 @@ fn placement(connection: &Connection, n: DocumentRow) -> rusqlite::Result<(Posit
         .query_row([n], |row| Ok((Position::new(row.get(0)?), Provenance::from_number(row.get(1)?))))
 }
 
-/// The index of documents leads to another document.
+/// The problem that the index of documents leads to another document.
 fn misled(place: String) -> Quarantined {
     let reason = UnreadableReason::Damaged("the index leads to another document".to_owned());
     Quarantined { place, reason, session: None }

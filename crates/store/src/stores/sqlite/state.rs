@@ -22,7 +22,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Whether this is a session that another project owns than the key says.
+    /// Whether this is a session that is filed under another project than the key says.
     pub(super) fn is_elsewhere(&self, key: &Key) -> bool {
         matches!(key, Key::Session(project, _) if self.project.as_deref() != Some(project.as_str()))
     }

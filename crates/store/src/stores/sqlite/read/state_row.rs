@@ -14,9 +14,9 @@ pub(in super::super) struct StateRow {
     pub(in super::super) project: Option<String>,
     pub(in super::super) provenance: Provenance,
     pub(in super::super) hash: Option<StateHash>,
-    /// The text, compared with the hash.
+    /// The text, checked against the hash.
     text: Result<Vec<u8>, Damage>,
-    /// The moment of the view, if this was in progress then: a later revision went on with it.
+    /// The moment of the view, if this state was in progress then: a later revision continued it.
     pub(in super::super) in_progress: Option<Millis>,
 }
 
@@ -24,7 +24,7 @@ pub(in super::super) struct StateRow {
 pub(in super::super) const STATE: &str = "x.project, x.hash, x.form, x.size, x.data, x.provenance";
 
 impl StateRow {
-    /// Reads a row. `bound` says what an earlier state's hash is combined with.
+    /// Reads a row. `bound` has the values that an earlier state's hash is combined with.
     pub(in super::super) fn read(row: &Row<'_>, first: usize, bound: Bound) -> rusqlite::Result<StateRow> {
         let project: Option<String> = row.get(first)?;
         let hash = row.get_ref(first + 1)?.as_bytes_or_null()?.and_then(StateHash::read);
@@ -34,14 +34,14 @@ impl StateRow {
         };
         let form = row.get::<_, Option<i64>>(first + 2)?.unwrap_or(0);
         let size = row.get::<_, Option<i64>>(first + 3)?.unwrap_or(0);
-        // Unpacked where it stands: it may be large, and a copy as well.
+        // Unpacked in place: the bytes may be large, and so would a copy be.
         let data = row.get_ref(first + 4)?.as_bytes_or_null()?.unwrap_or_default();
         let text = hash.map_or(Ok(Vec::new()), |hash| codec::unpack(form, size, data, hash));
         let provenance = Provenance::from_number(row.get::<_, Option<i64>>(first + 5)?.unwrap_or(0));
         Ok(StateRow { project, provenance, hash, text, in_progress: None })
     }
 
-    /// Reads a row of a past moment. The column `is_step` says whether a later revision went on with the state.
+    /// Reads a row of a past moment. The column `is_step` says whether a later revision continued the state.
     pub(in super::super) fn read_then(
         row: &Row<'_>,
         bound: Bound,
@@ -51,7 +51,7 @@ impl StateRow {
         Ok(StateRow { in_progress: is_step.then_some(time), ..StateRow::read(row, 0, bound)? })
     }
 
-    /// The document as it was; none where there is none in this state.
+    /// The document as it was. None if it did not exist in this state.
     pub(in super::super) fn document(self, key: &Key, place: &str) -> Result<Option<Document>, Quarantined> {
         let in_progress = self.in_progress;
         let kept = self.kept(place)?;
@@ -61,7 +61,7 @@ impl StateRow {
         })
     }
 
-    /// The document that is kept: of one that was in progress, what it became.
+    /// The document that is kept: for a state that was in progress, its final form.
     pub(in super::super) fn kept(self, place: &str) -> Result<Option<Document>, Quarantined> {
         if self.hash.is_none() {
             return Ok(None);
