@@ -1,4 +1,4 @@
-//! When revisions were made, if the clock cannot be trusted.
+//! Times of revisions, if the clock cannot be trusted.
 //!
 //! History is asked by date, and revisions are ordered by time, so times must grow with the numbers of revisions. A clock that was
 //! wrong for a while breaks that. The times of all revisions then follow from what the clock said at each of them: the largest set
@@ -7,9 +7,9 @@
 use annals_core::id::Millis;
 use rusqlite::Connection;
 
-/// Dates all revisions anew after one was committed at a time, by the clock, before the one that it follows.
+/// Dates all revisions again after one was committed at a time, by the clock, before the revision that it follows.
 ///
-/// It reads every revision, so it is only for that case.
+/// This reads every revision, so call it only in that case.
 pub(super) fn redate(connection: &Connection, newest: i64, clock: Millis) -> rusqlite::Result<()> {
     connection.execute("UPDATE revision SET clock = ?2 WHERE n = ?1", (newest, clock))?;
     let mut statement =
@@ -32,9 +32,9 @@ pub(super) fn redate(connection: &Connection, newest: i64, clock: Millis) -> rus
     Ok(())
 }
 
-/// Whatever is dated later than now was noted by a clock that was wrong.
+/// Corrects times that are later than now: a clock that was wrong noted them.
 fn forget_the_future(connection: &Connection, now: Millis) -> rusqlite::Result<()> {
-    // That a session is gone was noted with a revision, the last one of its home to touch the session.
+    // The note that a session is gone came with a revision, the last one of its home to touch the session.
     connection.execute(
         "UPDATE origin SET gone = coalesce((SELECT max(r.time) FROM revision r WHERE r.home = origin.home AND NOT r.learnt \
          AND (r.session = origin.session OR r.n IN (SELECT t.revision FROM touched t WHERE t.session = origin.session))), ?1) \
@@ -62,7 +62,7 @@ fn effective_times(clocks: &[Millis]) -> Vec<Millis> {
         }
     };
     let mut kept = kept.into_iter().peekable();
-    // There is always one: a single revision has no later clocks before it.
+    // There is always such a revision: a single one has no later clocks before it.
     let mut time = kept.peek().map_or(now, |first| clocks[*first]);
     clocks
         .iter()
@@ -76,12 +76,12 @@ fn effective_times(clocks: &[Millis]) -> Vec<Millis> {
         .collect()
 }
 
-/// The places of the longest subsequence that does not decrease, of those that are at most `limit`. Of several, the one that is
-/// latest from its end on.
+/// The places of the longest subsequence of clocks up to `limit` that does not decrease. Of several, the one whose places are the
+/// latest, compared from the end.
 fn longest_growth(clocks: &[Millis], limit: Millis) -> Vec<usize> {
     // `smallest_ends[k]` is the smallest clock that a subsequence of length k + 1 ends with.
     let mut smallest_ends: Vec<Millis> = Vec::new();
-    // How long the longest one is that ends at each place; 0 above the limit.
+    // The length of the longest subsequence that ends at each place; 0 above the limit.
     let lengths: Vec<usize> = clocks
         .iter()
         .map(|clock| {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn times_never_decrease_and_most_are_kept() {
-        // A small generator is enough for shapes nobody thought of.
+        // A small generator is enough to produce unforeseen shapes.
         let mut seed = 1_u64;
         for length in 0..200 {
             let clocks: Vec<Millis> = (0..length)

@@ -14,23 +14,23 @@ use super::numbers::DocumentRow;
 use crate::home::UnreadableReason;
 use crate::state_hash::StateHash;
 
-/// The number of the dictionary in use. One that was released is never changed.
+/// The number of the dictionary in use. A released dictionary never changes.
 pub(super) const DICTIONARY: i64 = 1;
-/// The dictionary. A copy is in every store, so that others can read it.
+/// The dictionary. Every store has a copy, so that other programs can read the store.
 pub(super) const DICTIONARY_BYTES: &[u8] = include_bytes!("dictionary-1.zdict");
 
-/// The form of an earlier state whose text was pruned: what it was is not known any more, only that it was.
+/// The form of an earlier state whose text was pruned: only its existence is still known.
 pub(super) const PRUNED: i64 = -1;
 
-/// Higher levels save three hundredths of the bytes and take half as long again.
+/// Higher levels save 3 % of the bytes and take half as long again.
 const LEVEL: i32 = 1;
 /// Shorter texts stay as they are: there is little to gain, and people can read them in the SQLite shell.
 const SHORT: usize = 192;
-/// So much of a text is compressed at once.
+/// Upper bound on the bytes of text in one compressed frame.
 const FRAME: usize = 4 << 20;
-/// A larger buffer is not kept for the next document.
+/// Upper bound on a buffer that is kept for the next document.
 const MAX_BUFFER: usize = 1 << 20;
-/// No document is longer, so nothing that claims to be is unpacked.
+/// Upper bound on the length of a document. Bytes that claim a longer text are not unpacked.
 const LONGEST: usize = annals_core::json::Tape::MAX_BYTES;
 
 /// A document as it is stored.
@@ -68,7 +68,7 @@ impl ToSql for StateHash {
     }
 }
 
-/// Why stored bytes are no document.
+/// Why stored bytes are not a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Damage {
     #[error("its compressed bytes cannot be unpacked")]
@@ -119,8 +119,8 @@ pub(super) fn unpack(form: i64, size: i64, bytes: &[u8], hash: StateHash) -> Res
     Ok(text)
 }
 
-/// The document of a row with the columns `hash`, `form`, `size` and `data`, beginning at `first`. None where there is none,
-/// and where it is damaged: for those who derive something, that is the same.
+/// The document of a row with the columns `hash`, `form`, `size` and `data`, beginning at `first`. None if it does not exist,
+/// or is damaged: to callers that derive something from it, both are the same.
 pub(super) fn document(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Document>> {
     let Some(hash) = row.get_ref(first)?.as_bytes_or_null().ok().flatten().and_then(StateHash::read) else {
         return Ok(None);
@@ -132,14 +132,14 @@ pub(super) fn document(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<D
     Ok(text.and_then(|text| Document::parse(text).ok()))
 }
 
-/// What compresses, with room for what it makes.
+/// A compressor, with a buffer for its output.
 struct Press {
     compressor: Compressor<'static>,
     buffer: Vec<u8>,
 }
 
-/// The presses that nobody uses at the moment, the last used on top. One for each thread would be more than one for each core,
-/// and their tables would push each other out of the processor's caches.
+/// The compressors that are not in use at the moment, the last used on top. One for each thread would be more than one for each
+/// core, and their tables would push each other out of the processor's caches.
 static PRESSES: Mutex<Vec<Press>> = Mutex::new(Vec::new());
 
 /// A long text is several frames one after the other, so that all cores can work on it.
@@ -147,7 +147,7 @@ fn compress(text: &[u8]) -> Option<Vec<u8>> {
     if text.len() <= FRAME {
         return compress_frame(text);
     }
-    // On rayon's own threads: those of `parallel` may be waiting for the one that stores this.
+    // On rayon's own threads: those of `parallel` may be waiting for the thread that stores this.
     let frames: Option<Vec<Vec<u8>>> = text.par_chunks(FRAME).map(compress_frame).collect();
     Some(frames?.concat())
 }
@@ -162,7 +162,7 @@ fn compress_frame(text: &[u8]) -> Option<Vec<u8>> {
             Press { compressor: Compressor::with_prepared_dictionary(prepared).ok()?, buffer: Vec::new() }
         }
     };
-    // Room for the worst case, of which a part is used, is not carried around with what waits to be stored.
+    // A copy drops the unused room of the worst case, so that documents that wait to be stored do not hold it.
     press.buffer.clear();
     press.buffer.reserve(zstd::zstd_safe::compress_bound(text.len()));
     let compressed = press.compressor.compress_to_buffer(text, &mut press.buffer);
@@ -176,7 +176,7 @@ fn compress_frame(text: &[u8]) -> Option<Vec<u8>> {
 
 fn decompress(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
     let frames = frames(bytes)?;
-    // What does not claim its own size, or another one, is damaged: memory is asked for only after that.
+    // Frames that claim no size, or another sum than the row, are damaged. This is checked before memory is allocated.
     if frames.iter().try_fold(0_usize, |sum, frame| sum.checked_add(frame.size)) != Some(size) {
         return None;
     }
@@ -256,7 +256,7 @@ mod tests {
             let mut bytes = packed.bytes.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             let unpacked = unpack(packed.form, packed.size as i64, &bytes, packed.hash);
-            // Some bits of a frame mean nothing; then the text is right all the same.
+            // Some bits of a frame mean nothing; then the text is still right.
             assert!(unpacked.is_err() || StateHash::of(&unpacked.unwrap()) == packed.hash, "bit {bit}");
         }
         for bound in [

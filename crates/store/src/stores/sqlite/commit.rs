@@ -38,7 +38,7 @@ impl SqliteStore {
         operation: Option<i64>,
     ) -> Result<Receipt, CommitError> {
         let (reason, changes) = transaction.into_parts();
-        // Compressing and hashing come first: nobody waits for them.
+        // Compressing and hashing come first, while no writer waits for this one.
         let prepared: Vec<Option<Prepared>> = changes
             .iter()
             .map(|change| {
@@ -92,7 +92,7 @@ impl SqliteStore {
     }
 }
 
-/// Sessions that homes have or had, and that are deleted as a whole. Their documents go with the session's own, and come back with it.
+/// Sessions that homes have or had, and that are deleted as a whole. Their documents are hidden with the session's own, and come back with it.
 struct Going {
     sessions: HashMap<SessionId, SessionRow>,
 }
@@ -119,9 +119,9 @@ impl Going {
 
 /// A change of one document, made in the store and in no home.
 struct Local {
-    /// The document before the change, if homes have something to say about it.
+    /// The document before the change, if homes have or had it.
     followed: Option<State>,
-    /// The change that was made to it before, if that has to be known.
+    /// The change that was made to the document before, if it is needed.
     before: Option<LocalChange>,
 }
 

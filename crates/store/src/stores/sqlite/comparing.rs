@@ -1,4 +1,4 @@
-//! Looks at sessions, held against what the store has. Nothing is written here.
+//! Comparison of looks at sessions with the store's states. Nothing is written here.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -24,8 +24,8 @@ use crate::home::ReadError;
 use crate::state_hash::StateHash;
 use crate::sync::compare;
 
-/// How many documents, and how many bytes of them, wait until they are compared in one transaction: beginning one takes longer than to compare a
-/// document.
+/// Upper bounds on the documents, and their bytes, that wait to be compared in one transaction: beginning a transaction takes longer
+/// than comparing a document.
 const DOCUMENTS_TOGETHER: usize = 256;
 const BYTES_TOGETHER: usize = 256 << 10;
 
@@ -33,11 +33,11 @@ const BYTES_TOGETHER: usize = 256 << 10;
 pub(super) struct Comparing<'s> {
     store: &'s SqliteStore,
     home: ComparedHome,
-    /// Whether the text index is to know what is found.
+    /// Whether findings go to the text index.
     with_text: bool,
-    /// The numbers of the sessions that the store had when the home was surveyed. To ask for each would take longer.
+    /// The numbers of the sessions that the store had when the home was surveyed. Asking for each would take longer.
     numbers: HashMap<String, SessionRow>,
-    /// The numbers of those that several homes have or had.
+    /// The numbers of the sessions that several homes have or had.
     shared: HashSet<SessionRow>,
 }
 
@@ -67,7 +67,7 @@ impl Compare for Comparing<'_> {
         };
         let is_leading = match number.filter(|_| look.is_deep) {
             Some(number) => is_leading(self.store.looks(number)?, &look),
-            // No message is looked at that could stand elsewhere.
+            // This look sees no message that could have another position.
             None => false,
         };
         Ok(Box::new(SessionComparison {
@@ -94,20 +94,20 @@ fn is_leading(mut looks: Vec<Look>, look: &Look) -> bool {
 pub(super) struct SessionComparison<'s> {
     store: &'s SqliteStore,
     session: SessionId,
-    /// The session's number; none if the store has nothing of the session yet.
+    /// The session's number. None if the store has nothing of the session yet.
     number: Option<SessionRow>,
     look: Look,
     /// Whether other homes have the session too, or had it.
     pub(super) is_shared: bool,
     /// Whether the store has any of the session's messages.
     has_messages: bool,
-    /// Whether other homes have the session and this one leads: then messages stand where this home says.
+    /// Whether other homes have the session and this one leads: then this home decides the positions of messages.
     is_leading: bool,
-    /// Whether the text index is to know what is found.
+    /// Whether findings go to the text index.
     with_text: bool,
-    /// The message whose documents come, if it was read.
+    /// The message whose documents are being compared, if it was read.
     context: Option<Rc<IndexContext>>,
-    /// Documents that the store may know, until they are compared.
+    /// Documents that the store may know, waiting to be compared.
     waiting: Vec<(Stored, Option<Rc<IndexContext>>)>,
     n_waiting_bytes: usize,
     findings: Vec<Finding>,
@@ -139,7 +139,7 @@ impl<'s> SessionComparison<'s> {
         }
     }
 
-    /// Compares one document. None if it is as the home had it at the last look.
+    /// Compares one document. None if it is unchanged since the home's last look.
     pub(super) fn one(&self, stored: &Stored) -> Result<Option<Finding>, ReadError> {
         let hash = StateHash::of(stored.document.bytes());
         let before = match self.is_unknown(&stored.key) {
@@ -154,7 +154,7 @@ impl<'s> SessionComparison<'s> {
         self.number.is_none() || (!self.has_messages && matches!(key, Key::Message(..) | Key::Part(..)))
     }
 
-    /// What the look has found, if the document is not as it was.
+    /// The finding of the look, if the document has changed.
     fn finding(
         &self,
         stored: &Stored,
@@ -175,7 +175,7 @@ impl<'s> SessionComparison<'s> {
             KnownAs::Unknown => false,
         };
         let prepared = Box::new(Prepared::of(stored));
-        // What a part is to the index depends on its message; where that was not read, the index is told later.
+        // The index entry of a part depends on its message; where that was not read, the part is indexed later.
         let can_be_indexed = self.with_text
             && match key {
                 Key::Session(..) | Key::Message(..) => true,
@@ -216,7 +216,7 @@ impl<'s> SessionComparison<'s> {
 
     fn before(&self, connection: &Connection, stored: &Stored, hash: StateHash) -> rusqlite::Result<KnownAs> {
         let Stored { key, document, position, .. } = stored;
-        // Of a document that others only name, nothing is known.
+        // Nothing is known of a document that others only name.
         let Some(known) = state_of(connection, key)?.filter(|known| known.since != 0) else {
             return Ok(KnownAs::Unknown);
         };
@@ -227,7 +227,7 @@ impl<'s> SessionComparison<'s> {
                 && known.position != *position;
             return Ok(if is_moved { KnownAs::Moved } else { KnownAs::Same });
         }
-        // A home whose bytes are shown has them shown as they are.
+        // The home that gives the shown bytes has its new bytes shown exactly, even if the value is the same.
         let is_giver = known.home == Some(self.look.home) && before.bytes == known.hash;
         if let Some(shown) = known.hash
             && !is_giver
@@ -241,9 +241,9 @@ impl<'s> SessionComparison<'s> {
         Ok(KnownAs::Other)
     }
 
-    /// What this home had of a document at its last look.
+    /// The state of a document that this home had at its last look.
     fn in_home(&self, connection: &Connection, known: &State) -> rusqlite::Result<InHome> {
-        // What is hidden because its session was deleted here may still be in the home.
+        // A document that is hidden because its session was deleted here may still be in the home.
         match known.home == Some(self.look.home) && known.is_present && !self.is_shared {
             true => Ok(InHome::shown(known)),
             false => held::in_home(connection, known, self.look.home),
@@ -265,7 +265,7 @@ impl<'s> SessionComparison<'s> {
         Ok(ids.map(|id| Key::Part(self.session.clone(), message.clone(), id)).collect())
     }
 
-    /// A document that the home does not have. None if it had not had it before.
+    /// A document that the home no longer has. None if the home did not have it before.
     fn lost(&self, connection: &Connection, key: Key) -> rusqlite::Result<Option<Finding>> {
         let Some(known) = state_of(connection, &key)?.filter(|known| known.since != 0) else {
             return Ok(None);
@@ -368,16 +368,16 @@ impl Comparison for SessionComparison<'_> {
     }
 }
 
-/// How a document that a home has compares with what is known of it.
+/// How a document in a home compares with the state that is known of it.
 #[derive(Clone, Copy)]
 enum KnownAs {
     /// Nothing is known of it.
     Unknown,
     /// The home had the same.
     Same,
-    /// The home had the same, and has it where it does not stand in the store.
+    /// The home had the same, and has it at another position than the store.
     Moved,
-    /// The home had something else; what it has now says the same as this state, which is shown.
+    /// The home had something else; its new bytes have the same value as this state, which is shown.
     Shown(StateHash),
     /// The home had something else.
     Other,

@@ -276,7 +276,7 @@ impl SqliteStore {
     }
 }
 
-/// Rebuilds the states of messages, and the numbers of sessions that depend on them: the rule for states has changed.
+/// Rebuilds the states of messages, and the numbers of sessions that depend on them, after a change of the rule for states.
 pub(super) fn rederive_states(connection: &Connection) -> rusqlite::Result<()> {
     let mut messages = connection.prepare("SELECT session, n, state FROM message WHERE n > 0")?;
     let mut update = connection.prepare("UPDATE message SET state = ?3 WHERE session = ?1 AND n = ?2")?;

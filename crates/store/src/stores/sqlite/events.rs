@@ -21,13 +21,13 @@ const BATCH: usize = 1024;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RevisionPosition {
     pub(super) number: i64,
-    /// What the clock said when the revision was made: it stays, whatever becomes of the revision's time and reason. None
-    /// before the first revision.
+    /// The clock when the revision was made. It never changes, while the revision's time and reason may. None before the
+    /// first revision.
     clock: Option<Millis>,
 }
 
 impl RevisionPosition {
-    /// The place after the revision with a number.
+    /// The position after the revision with a number.
     pub(super) fn of(connection: &Connection, number: i64) -> rusqlite::Result<RevisionPosition> {
         let clock = connection
             .prepare_cached("SELECT coalesce(clock, time) FROM revision WHERE n = ?1")?
@@ -37,7 +37,7 @@ impl RevisionPosition {
     }
 }
 
-/// An event, and its place.
+/// An event, and its position.
 #[derive(Debug, Clone)]
 pub(super) struct EventEntry {
     pub(super) event: Arc<Event>,
@@ -49,7 +49,7 @@ impl EventEntry {
         RevisionPosition { number: self.event.revision.number, clock: Some(self.clock) }
     }
 
-    /// How much memory it takes, counted in changes.
+    /// How much memory the entry takes, counted in changes.
     pub(super) fn weight(&self) -> usize {
         1 + self.event.changes.len()
     }
@@ -59,16 +59,16 @@ impl EventEntry {
 #[derive(Debug)]
 pub(super) struct Stretch {
     pub(super) entries: Vec<EventEntry>,
-    /// Whether there are no more at the moment.
+    /// Whether no more events exist at the moment.
     pub(super) is_all: bool,
 }
 
-/// Why there is no telling what follows.
+/// Why the next events cannot be told.
 #[derive(Debug)]
 pub(super) enum Broken {
-    /// The revision that was reached is not there, or is another one.
+    /// The revision that was reached does not exist, or its number belongs to another one now.
     Replaced,
-    /// There are revisions, but not the next one.
+    /// There are later revisions, but the next one is missing.
     Missing(RangeInclusive<i64>),
 }
 
@@ -76,15 +76,15 @@ pub(super) enum Broken {
 struct Listed {
     revision: Revision,
     clock: Millis,
-    /// The numbers of the documents that it changed, as far as they are listed.
+    /// The numbers of the documents that the revision lists as changed.
     documents: Vec<DocumentRow>,
-    /// The sessions that it touched, 0 for projects.
+    /// The sessions that the revision touched, 0 for projects.
     sessions: Vec<SessionRow>,
-    /// How many changes it has counted.
+    /// How many changes the revision has counted.
     n_changes: usize,
 }
 
-/// Reads the events after a place.
+/// Reads the events after a position.
 pub(super) fn read_after(
     connection: &Connection,
     reached: RevisionPosition,
@@ -105,7 +105,7 @@ pub(super) fn read_after(
     Ok(Ok(Stretch { entries, is_all }))
 }
 
-/// A batch of revisions after a place, and whether those are all.
+/// A batch of revisions after a position, and whether those are all.
 fn revisions_after(
     connection: &Connection,
     reached: RevisionPosition,
@@ -145,9 +145,9 @@ fn revisions_after(
     Ok(if is_recognised { Ok((found, true)) } else { Err(Broken::Replaced) })
 }
 
-/// Adds the documents that revisions do not list: of what was learnt later about earlier times, of what tables of an earlier version
-/// noted, and where a list is damaged. Each of them has a state that begins with the revision, so all documents of the sessions are
-/// looked through, once for all revisions.
+/// Adds the documents that revisions do not list: those of revisions that were learnt later about earlier times, or written with tables
+/// of an earlier version, and those where a list is damaged. Each of them has a state that begins with the revision, so this looks
+/// through all documents of the sessions, once for all revisions.
 fn add_unlisted(connection: &Connection, revisions: &mut [Listed]) -> rusqlite::Result<()> {
     let mut sessions = HashSet::new();
     let mut wanted: HashMap<i64, &mut Vec<DocumentRow>> = HashMap::new();
@@ -178,13 +178,13 @@ fn add_unlisted(connection: &Connection, revisions: &mut [Listed]) -> rusqlite::
     Ok(())
 }
 
-/// A state of a document, as far as events tell of it.
+/// The facts about a document's state that an event tells.
 struct EventState {
     is_put: bool,
     project: Option<String>,
 }
 
-/// What a revision did to the document with a number. None if that document was forgotten; another one may have its number now.
+/// The change that a revision made to the document with a number. None if that document was forgotten; another may have its number now.
 fn change(
     connection: &Connection,
     n: DocumentRow,
@@ -202,7 +202,7 @@ fn change(
     Ok(Some(if state.is_put { EventChange::Put(key) } else { EventChange::Delete(key) }))
 }
 
-/// The state that a document was in after a revision that changed it. None if it began later.
+/// The state of a document after a revision that changed it. None if the document began later.
 fn state_after(
     connection: &Connection,
     n: DocumentRow,

@@ -1,4 +1,4 @@
-//! What the store knows of a document without reading it again: the columns of the derived tables.
+//! Facts about a document that the store knows without reading it again: the columns of the derived tables.
 
 use annals_core::id::Millis;
 use annals_core::json::Node;
@@ -16,12 +16,12 @@ use crate::summary::SessionState;
 pub(crate) struct Prepared {
     pub(super) packed: Packed,
     pub(super) facts: Facts,
-    /// Where it stands among its siblings, if its home says so.
+    /// The document's position among its siblings, if its home gives one.
     pub(super) position: Option<Position>,
     pub(super) provenance: Provenance,
 }
 
-/// What a document of some kind tells.
+/// The facts that a document of some kind tells.
 #[derive(Debug, Clone)]
 pub(super) enum Facts {
     None,
@@ -45,7 +45,7 @@ impl Prepared {
         Prepared { position: Some(stored.position), provenance: stored.provenance, ..prepared }
     }
 
-    /// When a message was made, as far as it says.
+    /// When a message was made, if it says so.
     pub(super) fn made(&self) -> Option<Millis> {
         match &self.facts {
             Facts::Message(figures) => Some(figures.made).filter(|made| *made != 0),
@@ -72,7 +72,7 @@ impl Facts {
         }
     }
 
-    /// Stores what is known of document `n`, in place of what was known before. `owner` is what it stands below.
+    /// Stores the facts of document `n`, in place of its earlier ones. `owner` is the document that it belongs to.
     pub(super) fn store(
         &self,
         connection: &Connection,
@@ -87,7 +87,7 @@ impl Facts {
         }
     }
 
-    /// Removes what is known of document `n`.
+    /// Removes the facts of document `n`.
     pub(super) fn remove(
         connection: &Connection,
         session: SessionRow,
@@ -103,7 +103,7 @@ impl Facts {
     }
 }
 
-/// Stores what message `n` takes.
+/// Stores the figures of message `n`.
 pub(super) fn store_message(
     connection: &Connection,
     session: SessionRow,
@@ -137,7 +137,7 @@ pub(super) fn store_message(
         .map(drop)
 }
 
-/// Stores what call `n` of a message was.
+/// Stores call `n` of a message.
 pub(super) fn store_call(
     connection: &Connection,
     session: SessionRow,
@@ -157,7 +157,7 @@ pub(super) fn store_call(
 pub(super) const FIGURES: &str = "m.role, m.made, m.agent, m.provider, m.model, m.cwd, m.state, m.cost, m.input, \
      m.output, m.reasoning, m.cache_read, m.cache_write";
 
-/// What a row of `message` tells.
+/// The figures in a row of `message`.
 pub(super) fn figures_of(row: &Row<'_>) -> rusqlite::Result<Figures> {
     Ok(Figures {
         role: Role::from_number(row.get(0)?),

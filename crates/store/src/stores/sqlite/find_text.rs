@@ -34,14 +34,14 @@ use crate::search::{Hit, Hits, Indexed, Search, SearchError, SearchRequest, Want
 
 /// How much a hit counts, by the numbers of `Weight`: titles, prompts, answers, thoughts, tools, the rest.
 const BOOST: [f32; 6] = [4.0, 3.0, 2.0, 1.2, 1.0, 0.8];
-/// After so long a hit counts half as much.
+/// Age in milliseconds at which a hit counts half as much.
 const HALF_LIFE: f64 = 180.0 * 24.0 * 60.0 * 60.0 * 1000.0;
-/// So many words a prefix can stand for.
+/// Upper bound on the words that a prefix can stand for.
 const MAX_EXPANSIONS: u32 = 256;
-/// So many documents are scanned by one thread at a time.
+/// Number of documents that one thread scans at a time.
 const BATCH: i64 = 512;
 
-/// How many documents of a batch match, and which: when each was made, and its number.
+/// The number of documents of a batch that match, and the matches: when each was made, and its number.
 type ScannedBatch = (usize, Vec<(Millis, DocumentRow)>);
 
 impl Search for SqliteStore {
@@ -49,7 +49,7 @@ impl Search for SqliteStore {
         let sessions = self.wanted_sessions(&request.sessions)?;
         match &request.wanted {
             Wanted::Words(query) => {
-                // Should a file be damaged since it was verified, tantivy may panic.
+                // If a file was damaged after it was verified, tantivy may panic.
                 let search = AssertUnwindSafe(|| self.search_words(request, query, sessions));
                 panic::catch_unwind(search).unwrap_or_else(|_| {
                     self.distrust_index();
@@ -159,7 +159,7 @@ impl SqliteStore {
             let n = column.ok().and_then(|column| column.first(address.doc_id));
             let Some(n) = n.and_then(|n| i64::try_from(n).ok()).map(DocumentRow) else { continue };
             let located = self.read(|connection| locate(connection, n))?;
-            // What was changed since is found where it is now, or not at all.
+            // A document that has changed since it was indexed is shown as it is now, or not at all.
             let Some(located) = located else { continue };
             let snippet =
                 snippet::of_document(&located.key, &located.document, &terms, request.snippet_width)
@@ -349,13 +349,13 @@ fn property(filter: &Filter) -> Result<Box<dyn IndexQuery>, SearchError> {
     Ok(Box::new(TermQuery::new(term, IndexRecordOption::Basic)))
 }
 
-/// Whether a property is one of the session, which the index does not know: sessions change without their documents
-/// being touched.
+/// Whether a property belongs to the session. The index does not know those: a session can change while its documents
+/// stay the same.
 fn is_about_session(field: FilterField) -> bool {
     matches!(field, FilterField::Project | FilterField::Directory | FilterField::Since | FilterField::Until)
 }
 
-/// A piece of a text in one line, with a place in it pointed out.
+/// A piece of a text in one line, with a range of it highlighted.
 fn around(text: &str, place: std::ops::Range<usize>, width: usize) -> Snippet {
     let room = width.saturating_sub(text[place.clone()].chars().count().min(width));
     let before = room / 3;
@@ -391,7 +391,7 @@ fn around(text: &str, place: std::ops::Range<usize>, width: usize) -> Snippet {
     snippet
 }
 
-/// A document that was found, with what stands around it.
+/// A document that was found, with properties of its message and session.
 struct LocatedDocument {
     key: Key,
     document: Document,
@@ -470,7 +470,7 @@ fn has_properties(connection: &Connection, n: DocumentRow, filters: &[Filter]) -
 fn locate(connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<LocatedDocument>> {
     let Some(Placed { key, session, message }) = placed(connection, n)? else { return Ok(None) };
     let Some(document) = latest(connection, n)? else { return Ok(None) };
-    // The column of that name may be behind.
+    // The title comes from the session's document: the column of that name may be out of date.
     let session_document = match session.document() == n {
         true => Some(document.clone()),
         false => latest(connection, session.document())?,

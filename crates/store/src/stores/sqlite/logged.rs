@@ -1,4 +1,4 @@
-//! States of the past: what a home's own log tells of documents, as revisions of earlier times.
+//! States of the past: the states of documents in a home's own log, as revisions of earlier times.
 
 use annals_core::Key;
 use annals_core::id::{Millis, SessionId};
@@ -12,12 +12,12 @@ use super::rows::session_row;
 use crate::follow::{HomeNumber, LoggedUpTo, PastState};
 use crate::home::CommitError;
 
-/// Documents of one message that became what they are within this time share a revision. One for each would take as much room
-/// as a short document; those of others may have been written after a moment that somebody asks for.
+/// Documents of one message that reached their state within this time share a revision. One revision for each would take as much
+/// room as a short document. Documents of other messages do not share it: a query by date may ask for a moment between them.
 const TOGETHER: Millis = 1000;
 
 impl SqliteStore {
-    /// Adds states of the past, one revision for each moment. Gives the number of states that are new.
+    /// Adds states of the past, one revision for each moment. Gives the number of new states.
     pub(super) fn commit_past_states(
         &self,
         home: HomeNumber,
@@ -43,7 +43,7 @@ impl SqliteStore {
         Ok(n_new)
     }
 
-    /// Notes since when documents are what they are now, and how far the log was read.
+    /// Notes since when documents have their latest state, and how far the log was read.
     pub(super) fn commit_logged(
         &self,
         home: HomeNumber,
@@ -61,7 +61,7 @@ impl SqliteStore {
     }
 }
 
-/// Notes since when documents are what they are now.
+/// Notes since when documents have their latest state.
 fn date_back(
     writing: &Writing<'_>,
     home: HomeNumber,
@@ -72,7 +72,7 @@ fn date_back(
     for of_message in latest.chunk_by(|(a, _), (b, _)| message_of(a) == message_of(b)) {
         let mut rest = of_message;
         while let Some((_, first)) = rest.first() {
-            // Dated a little late, never early: nothing of a document comes after its latest state.
+            // Dated a little late, never early: no other state of a document comes after its latest one.
             let n_together = rest.partition_point(|(_, time)| time - first < TOGETHER);
             let (together, later) = rest.split_at(n_together);
             let time = together.last().map_or(*first, |(_, time)| *time);
@@ -87,7 +87,7 @@ fn date_back(
     Ok(())
 }
 
-/// The message that a document is, or is of.
+/// The message that a document is, or belongs to.
 fn message_of(key: &Key) -> Option<&str> {
     match key {
         Key::Message(_, message) | Key::Part(_, message, _) => Some(message.as_str()),

@@ -1,4 +1,4 @@
-//! The tables of operations: what was asked for, and what each commit to a home changed.
+//! The tables of operations: the requests, and the changes of each commit to a home.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -26,7 +26,7 @@ use crate::ops::{Operation, OperationQuery, OperationRequest, OperationState};
 use crate::state_hash::StateHash;
 use crate::{platform, sqlite};
 
-/// A home is at another place now: what operations changed there is to be put back there.
+/// Moves the notes of operations to a home's new place, so that an undo puts things back there.
 pub(super) fn follow_home(
     connection: &Connection,
     from: &str,
@@ -76,7 +76,7 @@ impl OperationLog for SqliteStore {
         pieces: &[Piece],
     ) -> Result<i64, CommitError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
-        // Compressing comes first: nobody waits for it.
+        // Compressing comes first, while no writer waits for this one.
         let packed: Vec<_> = pieces.iter().map(|piece| piece.before.as_deref().map(codec::pack)).collect();
         let writing = self.write()?;
         let noted = (|| {
@@ -98,7 +98,7 @@ impl OperationLog for SqliteStore {
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?;
             for (piece, packed) in pieces.iter().zip(&packed) {
-                // That of what was there before also tells whether it is kept undamaged.
+                // The hash of the bytes before also tells whether they are kept undamaged.
                 let before = piece.before.as_ref().map(|bytes| ContentHash::of(bytes));
                 let bytes_of = |hash: Option<ContentHash>| hash.map(|hash| hash.as_bytes().to_vec());
                 insert.execute((
@@ -167,7 +167,7 @@ impl OperationLog for SqliteStore {
                 |row| row.get(0),
             )?;
             if let (Some(undoes), OperationState::Done) = (undoes, state) {
-                // To undo an undo is to do the first again.
+                // Undoing an undo does the first operation again.
                 writing.execute(
                     "UPDATE operation SET undone_by = NULL WHERE n = (SELECT undoes FROM operation WHERE n = ?1)",
                     [undoes],
@@ -312,7 +312,7 @@ impl OperationLog for SqliteStore {
                 sessions.insert(session);
             }
             revising.finish()?;
-            // What is shown of other documents may depend on whether the session itself was deleted here.
+            // The shown states of other documents may depend on whether the session itself was deleted here.
             for session in sessions.into_iter().filter(|session| *session != SessionRow::NONE) {
                 held::settle(&writing, self.now(), session, Some(by))?;
             }
@@ -336,7 +336,7 @@ struct StoreChange {
     before: Option<LocalChange>,
     /// The change as the operation left it.
     after: Option<LocalChange>,
-    /// Whether what was there before is still in the store.
+    /// Whether the state before is still in the store.
     is_kept: bool,
 }
 
@@ -372,7 +372,7 @@ fn local_change(connection: &Connection, key: &Key) -> rusqlite::Result<Option<L
     }
 }
 
-/// Notes what an operation did to a document in the store alone.
+/// Notes the change that an operation made to a document in the store alone.
 pub(super) fn note_change(
     connection: &Connection,
     operation: i64,
@@ -410,7 +410,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Operation> {
     })
 }
 
-/// Adds to an operation where it went and what it was about.
+/// Adds to an operation its places, sessions and revisions.
 fn complete(connection: &Connection, mut operation: Operation) -> rusqlite::Result<Operation> {
     let mut places = connection.prepare_cached(
         "SELECT place FROM operation_step WHERE operation = ?1 AND state = 1 AND place <> 'files' GROUP BY place ORDER BY min(n)",
@@ -497,8 +497,8 @@ fn note_session(
         .map(drop)
 }
 
-/// Removes what operations say of a session that is forgotten: what was there before, and the words of the command, which may hold a
-/// title.
+/// Removes the traces of a forgotten session from operations: the bytes before each change, and the words of the command, which may
+/// hold a title.
 pub(super) fn forget(connection: &Connection, session: &SessionId, words: &str) -> rusqlite::Result<()> {
     let id = session.as_str();
     connection.execute(
@@ -511,7 +511,7 @@ pub(super) fn forget(connection: &Connection, session: &SessionId, words: &str) 
     Ok(())
 }
 
-/// Drops what was before operations that are older than a time, of some sessions or of all. Gives how many pieces and bytes that were.
+/// Drops the bytes from before operations that are older than a time, of some sessions or of all. Gives the number of pieces and bytes.
 pub(super) fn prune(
     connection: &Connection,
     older_than: Millis,

@@ -45,7 +45,7 @@ impl SqliteStore {
         })
     }
 
-    /// Everything known of the sessions of a home.
+    /// All that is known of the sessions of a home.
     pub(super) fn origins_in(&self, home: HomeNumber) -> Result<HashMap<SessionId, Origin>, ReadError> {
         self.read(|connection| {
             // The index has the ids; the rows of the sessions are all over the file.
@@ -86,11 +86,11 @@ impl SqliteStore {
         })
     }
 
-    /// Whether an answer or a call of a session has not ended, as far as the store knows.
+    /// Whether the store knows of an answer or a call of a session that has not ended.
     pub(super) fn is_open(&self, session: SessionRow) -> Result<bool, ReadError> {
         self.read(|connection| {
             let answers = "SELECT 1 FROM message WHERE session = ?1 AND role = 2 AND state = 3";
-            // Calls of a message that was deleted may have been left behind. Nobody will end them.
+            // Calls of a message that was deleted may have been left behind, and will never end.
             let calls = "SELECT 1 FROM call c JOIN message m ON m.session = c.session AND m.n = c.message \
                          WHERE c.session = ?1 AND c.ms IS NULL AND NOT c.failed";
             Ok(connection.prepare_cached(answers)?.exists([session])?
@@ -162,7 +162,7 @@ pub(super) fn looks(connection: &Connection, session: SessionRow) -> rusqlite::R
     looks.collect()
 }
 
-/// Notes evidence of the state of a whole home, and when that was.
+/// Notes evidence of the state of a whole home, and the time.
 pub(super) fn note_home(
     connection: &Connection,
     home: HomeNumber,
@@ -185,8 +185,8 @@ pub(super) fn next_turn(connection: &Connection) -> rusqlite::Result<i64> {
         .query_row([], |row| row.get(0))
 }
 
-/// Notes that the document of a session was looked at just now, and nothing else of it. What the session looked like from outside before that is
-/// no evidence any more: it may look so again.
+/// Notes that only the document of a session was looked at just now. How the session looked from outside before is no longer
+/// evidence: it may look the same again.
 pub(super) fn note_document(
     connection: &Connection,
     session: SessionRow,
@@ -198,7 +198,7 @@ pub(super) fn note_document(
         .map(drop)
 }
 
-/// Moves the cursor of a session: what was found is in the same transaction.
+/// Moves the cursor of a session, in the transaction that has the findings.
 pub(super) fn note_look(
     connection: &Connection,
     session: SessionRow,
@@ -232,7 +232,7 @@ pub(super) fn note_look(
     note_quarantine(connection, home, &ended.quarantined, ended.looked)
 }
 
-/// Notes that a session is not where it was. What was taken from it stays.
+/// Notes that a session is gone from its home. The documents that were taken from it stay.
 pub(super) fn note_gone(
     connection: &Connection,
     revising: &mut Revising<'_>,
@@ -267,7 +267,7 @@ pub(super) fn note_events(
         .map(drop)
 }
 
-/// Notes the numbers of a session of which the messages are not here yet, or that from now on they are.
+/// Notes the numbers of a session whose messages are not in the store yet, or that from now on they are.
 pub(super) fn note_numbers(
     connection: &Connection,
     session: SessionRow,
@@ -290,7 +290,7 @@ pub(super) fn note_numbers(
     }
 }
 
-/// Adds up the numbers of what was changed.
+/// Adds up the numbers of sessions that were changed.
 pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
     derived::refresh(connection)
 }

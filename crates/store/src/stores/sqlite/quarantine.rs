@@ -1,4 +1,4 @@
-//! What could not be read of homes, and why.
+//! Problems of homes: the places that could not be read, and why.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::follow::HomeNumber;
 use crate::home::{Quarantined, ReadError, UnreadableReason};
 
 impl SqliteStore {
-    /// Whether this is noted of a home as unreadable, and nothing else that is of no session in the store.
+    /// Whether all these problems of a home are noted, and no others that belong to no session in the store.
     pub(super) fn is_home_quarantine(
         &self,
         home: HomeNumber,
@@ -29,18 +29,17 @@ impl SqliteStore {
         Ok(n_found == found.len() && noted.iter().all(|noted| !noted.2 || is_found(noted)))
     }
 
-    /// What of the homes could not be read when they were last looked at because they are damaged: the path of each home, and
-    /// the places in it.
+    /// The damage that the last looks at homes met: the path of each home, and the places in it.
     pub(super) fn damage_of_homes(&self) -> Result<Vec<(String, Quarantined)>, ReadError> {
         self.read(noted_damage)
     }
 }
 
-/// What could not be read and is of no session in the store, as a condition.
+/// The SQL condition that a problem belongs to no session in the store.
 const OF_NO_SESSION: &str = "(quarantine.session IS NULL OR NOT EXISTS \
     (SELECT 1 FROM document d WHERE d.owner = 0 AND d.kind = 2 AND d.id = quarantine.session AND d.hash NOT NULL))";
 
-/// Notes what could not be read of a home and is of no session in the store. What was noted before is read by now, or gone.
+/// Notes the problems of a home that belong to no session in the store. Those that were noted before are solved, or gone.
 pub(super) fn note_home_quarantine(
     connection: &Connection,
     home: HomeNumber,
@@ -76,7 +75,7 @@ pub(super) fn note_quarantine(
     Ok(())
 }
 
-/// What could not be read of a session when it was last looked for; without one, of none that is in the store.
+/// Problems that the last look had with a session; without `session`, those of no session in the store.
 pub(super) fn quarantine(
     connection: &Connection,
     session: Option<&SessionId>,
@@ -96,9 +95,9 @@ pub(super) fn quarantine(
     rows.collect()
 }
 
-/// What could not be read because a home is damaged, with the path of the home.
+/// Problems that come from a damaged home, with the path of the home.
 fn noted_damage(connection: &Connection) -> rusqlite::Result<Vec<(String, Quarantined)>> {
-    // The text that `UnreadableReason::Damaged` has; a store keeps reasons as text.
+    // The text of `UnreadableReason::Damaged`; a store keeps reasons as text.
     let mut statement = connection.prepare_cached(
         "SELECT h.url, q.place, q.reason, q.session FROM quarantine q JOIN home h ON h.n = q.home \
          WHERE q.reason LIKE 'the database is damaged there%' ORDER BY h.url, q.place",

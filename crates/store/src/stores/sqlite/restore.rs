@@ -1,4 +1,4 @@
-//! Restoring a backup: it takes the store's place at once, and the store that was there is kept.
+//! Restoring a backup: it takes the store's place at once, and the former store is kept.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::scratch::parent_of;
 use crate::sqlite::{self, Connections, Ours, Tolerance};
 use crate::upkeep::{BackupError, RestoredBackup};
 
-/// How long readers are waited for before the log is kept as it is.
+/// How long to wait for readers before the log is kept as it is.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Puts a copy of a backup in a store's place. All of the copy is checked before anything is changed. Processes that have
-/// the store open go on with what was restored. What was there is kept beside it, under a name that has the time `now`.
+/// Puts a copy of a backup in a store's place, after checking all of the copy. Processes that have the store open go on
+/// with the restored one. The former store is kept beside it, under a name that has the time `now`.
 pub fn restore_backup(backup: &Path, store: &Path, now: Millis) -> Result<RestoredBackup, BackupError> {
     let backup = backup.canonicalize().map_err(|error| BackupError::io(backup, error))?;
-    // A pipe would be waited for.
+    // Opening a pipe would wait.
     if !backup.is_file() {
         return Err(BackupError::NotAStore { path: backup.display().to_string() });
     }
@@ -53,24 +53,24 @@ pub fn restore_backup(backup: &Path, store: &Path, now: Millis) -> Result<Restor
     Ok(RestoredBackup { bytes, documents, revisions, kept })
 }
 
-/// A path beside a store that nothing has: with a suffix, and a number if need be.
+/// An unused path beside a store: with a suffix, and a number if need be.
 pub(super) fn unused(store: &Path, suffix: &str) -> PathBuf {
     let numbered = (2..).map(|n| sqlite::beside(store, &format!("{suffix}-{n}")));
     let mut candidates = std::iter::once(sqlite::beside(store, suffix)).chain(numbered);
     candidates.find(|path| path.symlink_metadata().is_err()).expect("there are endlessly many names")
 }
 
-/// Puts the draft in the store's place. Whenever the power fails, either is there, and no log beside it that is the
-/// other's: SQLite would take it for its own.
+/// Puts the draft in the store's place. Whenever the power fails, one of the two is in place, and never beside the
+/// other's log: SQLite would take that for its own.
 fn swap(draft: &Draft, store: &Path, kept: PathBuf) -> io::Result<Option<PathBuf>> {
     draft.sync()?;
-    // The index belongs to the state that is there. First its lock and then that of the store, as everybody does.
+    // The index belongs to the state that is replaced. All processes lock the index first, and then the store.
     let indexers = platform::open_private_file(&sqlite::beside(store, "-index-lock"))?;
     indexers.lock()?;
-    // Writers look whether the file is still the same when it is their turn.
+    // Writers check whether the file is still the same when it is their turn.
     let queue = lock_file(store)?;
     queue.lock()?;
-    // What is noted there is of the state that goes.
+    // The number that is noted there belongs to the state that is replaced.
     queue.set_len(0)?;
     draft.take(&store.with_extension("index"), "index")?;
     let was_there = loop {
@@ -78,11 +78,11 @@ fn swap(draft: &Draft, store: &Path, kept: PathBuf) -> io::Result<Option<PathBuf
             put_aside(draft, store, &kept)?;
             break true;
         }
-        // A log without its database is of no use to anybody, and of harm to the new one.
+        // A log without its database is useless, and would harm the new database.
         move_log(store, &kept)?;
         draft.sync_parent()?;
         match draft.link(store) {
-            // Somebody has just made a store.
+            // Another process has just made a store.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             linked => break linked.map(|()| false)?,
         }
@@ -92,8 +92,8 @@ fn swap(draft: &Draft, store: &Path, kept: PathBuf) -> io::Result<Option<PathBuf
 }
 
 fn put_aside(draft: &Draft, store: &Path, kept: &Path) -> io::Result<()> {
-    // As long as it lives, nobody begins to write to the old file. Closing it does not remove the new file's log: SQLite
-    // looks whether the file has moved.
+    // As long as this connection lives, no process begins to write to the old file. Closing it does not remove the new
+    // file's log: SQLite checks whether the file has moved.
     let guard = quiet(store);
     let is_linked = std::fs::hard_link(store, kept).is_ok();
     match guard {
@@ -103,14 +103,14 @@ fn put_aside(draft: &Draft, store: &Path, kept: &Path) -> io::Result<()> {
     remove(&sqlite::beside(store, "-shm"))?;
     draft.sync_parent()?;
     if !is_linked {
-        // Some file systems have no links; there the store is gone for a moment.
+        // Some file systems have no links; there the store is missing for a moment.
         std::fs::rename(store, kept)?;
     }
     std::fs::rename(draft.path(), store)
 }
 
-/// A connection that keeps everybody from writing to a store whose log is empty. None where that cannot be had: the store
-/// is damaged, or somebody reads from the log all the time.
+/// A connection that keeps all others from writing to a store whose log is empty. None where that is impossible: the
+/// store is damaged, or a reader uses the log all the time.
 fn quiet(store: &Path) -> Option<Connection> {
     let connection = sqlite::open_ours(store, Ours::Held).ok()?;
     connection.busy_timeout(PATIENCE).ok()?;
@@ -118,12 +118,12 @@ fn quiet(store: &Path) -> Option<Connection> {
         return None;
     }
     connection.execute_batch("BEGIN IMMEDIATE").ok()?;
-    // Somebody who does not queue may have written in between.
+    // A process that does not queue may have written in between.
     let is_empty = std::fs::metadata(sqlite::log_of(store)).map_or(true, |log| log.len() == 0);
     is_empty.then_some(connection)
 }
 
-/// The log goes with its database.
+/// Moves the log along with its database.
 fn move_log(store: &Path, kept: &Path) -> io::Result<()> {
     match std::fs::rename(sqlite::log_of(store), sqlite::log_of(kept)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
