@@ -1,6 +1,6 @@
 //! Checking the store: every page, every hash, every reference, everything derived.
 //!
-//! Nothing that is found keeps the rest from being looked at. What SQLite refuses to read is itself a problem.
+//! No problem keeps the rest from being checked. A page that SQLite refuses to read is itself a problem.
 
 mod named;
 
@@ -30,12 +30,12 @@ use crate::sqlite::salvage::Unreadable;
 use crate::summary::SessionState;
 use named::{DocumentEntry, DocumentIndex, NamedDocument};
 
-/// So many damaged places of the file are named.
+/// Upper bound on the damaged places of the file that are named.
 const MOST_DAMAGE: usize = 100;
-/// So many documents in damaged pages are named.
+/// Upper bound on the documents in damaged pages that are named.
 const MOST_NAMED: usize = 1000;
 
-/// Where problems of the file as a whole are.
+/// The place of problems of the file as a whole.
 const FILE: &str = "the database file";
 
 impl SqliteStore {
@@ -46,7 +46,7 @@ impl SqliteStore {
         progress: &(dyn Fn() + Sync),
     ) -> Result<Vec<Problem>, ReadError> {
         let mut problems = Vec::new();
-        // What is true of the file is true of it at any moment.
+        // The file is the same for every moment, so only the view of now checks it.
         if view.at.is_none() {
             let mut take = |place: &str, found: rusqlite::Result<Vec<Problem>>| {
                 problems.extend(found.unwrap_or_else(|error| vec![damage(place, error.to_string())]));
@@ -91,17 +91,17 @@ impl SqliteStore {
         };
         let checked: Vec<Vec<Problem>> = parallel::run(|| records.par_iter().map(check).collect());
         problems.extend(checked.into_iter().flatten());
-        // A document that cannot be read is found by those who look for it and by those who come across it.
+        // Several checks find the same unreadable document: those that look for it, and those that come across it.
         Ok(arranged(problems))
     }
 
-    /// All sessions that can be read, and what kept others from it.
+    /// All sessions that can be read, and the problems with the others.
     fn all_sessions(&self, view: &View<'_>) -> (Vec<SessionRecord>, Vec<Problem>) {
         let error = match view.sessions(&SessionQuery::default()) {
             Ok(found) => return (found.value, found.quarantined.into_iter().map(unreadable).collect()),
             Err(error) => error,
         };
-        // One by one, then.
+        // They cannot be read together, so they are read one by one.
         let mut problems = vec![damage(FILE, error.to_string())];
         let mut ids = Vec::new();
         let sessions = |_: &Connection, row: &Row<'_>| {
@@ -109,7 +109,7 @@ impl SqliteStore {
             let id = row.get_ref(1)?.as_str().ok().and_then(|id| SessionId::parse(id).ok());
             Ok(id.filter(|_| is_session))
         };
-        // What of the table cannot be read has been found before.
+        // The unreadable rows of the table have been reported before.
         let _ = self.scan_states(StateTable::Document, "x.kind, x.id", &sessions, &mut |id| ids.extend(id));
         let mut records = Vec::new();
         for id in ids {
@@ -128,7 +128,7 @@ impl SqliteStore {
         (records, problems)
     }
 
-    /// Every document: its text, what it belongs to, what is derived from it.
+    /// Checks every document: its text, its owner, its derived data.
     fn documents(&self) -> rusqlite::Result<Vec<Problem>> {
         let mut problems = Vec::new();
         let mut orphans: BTreeMap<(i64, i64), usize> = BTreeMap::new();
@@ -145,7 +145,7 @@ impl SqliteStore {
         Ok(problems)
     }
 
-    /// Every earlier state.
+    /// Checks every earlier state.
     fn past(&self) -> rusqlite::Result<Vec<Problem>> {
         let mut problems = Vec::new();
         let look = |connection: &Connection, row: &Row<'_>| {
@@ -178,7 +178,7 @@ impl SqliteStore {
         Ok(problems)
     }
 
-    /// Rows in damaged pages, and the documents that they are of, as far as the index tells.
+    /// Rows in damaged pages, and their documents, as far as the index tells.
     fn hidden(&self, table: StateTable, ranges: &[Unreadable]) -> Vec<Problem> {
         let mut problems = Vec::new();
         for Unreadable { first, last, what } in ranges {
@@ -212,7 +212,7 @@ impl SqliteStore {
     }
 }
 
-/// References that SQLite does not know of: the table, what is wrong, the rows that are, in words.
+/// References that SQLite does not know of: the table, the kind of problem, a query that counts wrong rows, their description.
 const REFERENCES: &[(&str, ProblemKind, &str, &str)] = &[
     (
         "revision",
@@ -272,7 +272,7 @@ fn damage(place: &str, detail: String) -> Problem {
     Problem { session: None, kind: ProblemKind::Damaged, place: place.to_owned(), id: None, detail }
 }
 
-/// What to say of revisions that are gone.
+/// The message about missing revisions.
 fn missing(lost: &RangeInclusive<i64>) -> String {
     let (first, last) = (lost.start(), lost.end());
     let which = match first == last {
@@ -282,16 +282,16 @@ fn missing(lost: &RangeInclusive<i64>) -> String {
     format!("{which}: its log was cut or deleted")
 }
 
-/// What SQLite finds wrong with the file.
+/// The problems that SQLite finds in the file.
 fn pages(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
     let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MOST_DAMAGE})"))?;
     let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
-    // Where it cannot go on it stops, but what it has found it has found.
+    // SQLite stops where it cannot go on, but what it has found until then counts.
     let lines = rows.map(|line| line.unwrap_or_else(|error| error.to_string()));
     Ok(lines.filter(|line| line != "ok").map(|line| damage(FILE, line)).collect())
 }
 
-/// Documents of which the revision that wrote them last does not say so, or another one does.
+/// Documents for which the last revision that lists them is not the one that wrote them last.
 fn unlisted(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
     let mut last: HashMap<i64, i64> = HashMap::new();
     let mut statement = connection.prepare("SELECT n, documents FROM revision ORDER BY n")?;
@@ -317,7 +317,7 @@ fn unlisted(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
     Ok(problems)
 }
 
-/// Others can read the store only with the dictionary in it.
+/// Checks the dictionary in the store: other programs need it to read the store.
 fn dictionary(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
     let found: Option<Vec<u8>> = connection
         .query_row("SELECT bytes FROM dictionary WHERE id = ?1", [codec::DICTIONARY], |row| row.get(0))
@@ -330,7 +330,7 @@ fn dictionary(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
     Ok(vec![damage("dictionary", detail.to_owned())])
 }
 
-/// Rows that refer to rows that are not there, counted by table.
+/// Rows that refer to missing rows, counted by table.
 fn dangling(connection: &Connection) -> rusqlite::Result<Vec<Problem>> {
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
@@ -361,14 +361,14 @@ fn counted(
     Ok(Some(problem).filter(|_| n > 0).into_iter().collect())
 }
 
-/// What was seen of one document.
+/// The findings about one document.
 struct Looked {
     problems: Vec<Problem>,
-    /// What it belongs to, if that is not there: its number, and the kind of the document.
+    /// The document's owner, if that is missing: the number of the owner, and the kind of the document.
     orphan: Option<(i64, i64)>,
 }
 
-/// Looks at one row of `document`. Damage elsewhere is no reason to call this row damaged.
+/// Checks one row of `document`. Damage elsewhere is no reason to call this row damaged.
 fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> {
     let mut looked = Looked { problems: Vec::new(), orphan: None };
     let number = |at: usize| Ok::<_, rusqlite::Error>(row.get_ref(at)?.as_i64().unwrap_or(-1));
@@ -408,7 +408,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
             Some(Kind::Message | Kind::Todo | Kind::Diff | Kind::Share | Kind::LegacyShare | Kind::Record),
             Ok(Some(above)),
         ) if above.kind == Kind::Session.number() => {}
-        // It cannot be told that it is what it is asked for.
+        // The owner cannot be read, so it is unknown whether this is the document that is asked for.
         (_, Err(error)) => {
             add(ProblemKind::Unreadable, format!("what it belongs to cannot be read: {error}"));
         }
@@ -433,7 +433,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
     if is_known && document.is_some() && above.as_ref().is_some_and(|above| !above.is_there) {
         looked.orphan = Some((owner, kind));
     }
-    // Of what cannot be read nobody knows what would be derived.
+    // The data that would be derived from an unreadable document is not known.
     if is_clear
         && let Some(above) = above
         && let Some(detail) = underived(connection, n, kind, id, owner, &above, document.as_ref())
@@ -451,7 +451,7 @@ fn is_missing(connection: &Connection, sql: &str, values: impl Params) -> bool {
     exists.is_ok_and(|exists| !exists)
 }
 
-/// Whether a revision is known to have had nothing to do with the session of a document, so that a number is wrong. Nothing
+/// Whether a revision is known not to have touched the session of a document, so that one of the numbers is wrong. Nothing
 /// else tells a wrong number from a right one.
 fn is_untouched(connection: &Connection, n: i64, revision: i64) -> bool {
     let standing = |n: i64| DocumentEntry::of(connection, n).ok().flatten();
@@ -470,7 +470,7 @@ fn is_untouched(connection: &Connection, n: i64, revision: i64) -> bool {
     is_missing(connection, &sql, [session, revision])
 }
 
-/// What is wrong with what is derived from a message or part.
+/// The problem with the data derived from a message or part, if any.
 fn underived(
     connection: &Connection,
     n: i64,
@@ -486,7 +486,7 @@ fn underived(
         Kind::Part => above.owner,
         _ => return None,
     };
-    // Which message and session it is does not matter for what it tells.
+    // The facts do not depend on the ids of the message and the session.
     let key = kind.key(id, Some("msg_0"), Some("ses_0"), None)?;
     let expected = document.map_or(Facts::None, |document| Facts::of(&key, document));
     let figures = figures(connection, session, n).ok()?;
@@ -521,7 +521,7 @@ fn is_same(a: &Figures, b: &Figures) -> bool {
         && (&a.agent, &a.provider, &a.model, &a.cwd) == (&b.agent, &b.provider, &b.model, &b.cwd)
 }
 
-/// Documents whose message or session is not there, by what they belong to.
+/// Documents whose message or session is missing, grouped by that owner.
 fn orphaned(
     connection: &Connection,
     orphans: &BTreeMap<(i64, i64), usize>,
@@ -542,7 +542,7 @@ fn orphaned(
     Ok(problems.collect())
 }
 
-/// What is wrong with the numbers of a session.
+/// The problems with the numbers of a session.
 fn numbers(connection: &Connection, record: &SessionRecord) -> rusqlite::Result<Vec<Problem>> {
     let Some(n) = session_row(connection, record.id.as_str())? else { return Ok(Vec::new()) };
     let problem = |detail: String| Problem {
@@ -566,7 +566,7 @@ fn numbers(connection: &Connection, record: &SessionRecord) -> rusqlite::Result<
         .optional()?;
     let Some((parts, messages, usage, lists, state)) = stored else {
         let is_there = !is_missing(connection, "SELECT 1 FROM session WHERE n = ?1", [n]);
-        // Stale numbers are added up when they are asked for, and brief ones cannot be.
+        // Stale numbers are added up when they are asked for, and brief ones cannot be added up yet.
         let problem = Some(problem("its numbers are missing".to_owned())).filter(|_| !is_there);
         return Ok(problem.into_iter().collect());
     };

@@ -1,4 +1,4 @@
-//! What a look has found to be otherwise than the store has it, and how that gets into the store.
+//! Findings: the differences between a look and the store, and how they get into the store.
 
 use annals_core::id::Millis;
 use annals_core::{Document, Key, Position};
@@ -12,22 +12,22 @@ use super::text_index::entry::IndexEntry;
 use crate::follow::HomeNumber;
 use crate::state_hash::StateHash;
 
-/// Something that a home has otherwise than it had at the last look.
+/// A difference between the documents that a home has and those it had at the last look.
 #[derive(Debug)]
 pub(super) enum Finding {
-    /// The home has this document; with what the text index is to know of it. The document itself is left out where the store has nothing
-    /// of it yet: many of them wait to be stored.
+    /// The home has this document; with its text for the text index. The document itself is left out where the store has nothing of it yet:
+    /// many of those wait to be stored.
     Has(Key, Option<Document>, Box<Prepared>, IndexText),
-    /// The home has a document that says the same as a state in the store, and stands here if the home leads.
+    /// The home has a document with the same value as a state in the store, at this position if the home leads.
     Same(Key, StateHash, StateHash, Option<Position>),
-    /// The home, which leads, has a document where it does not stand in the store.
+    /// The home, which leads, has a document at another position than the store.
     Stands(Key, Position),
     /// The home does not have the document any more.
     Lacks(Key),
 }
 
 impl Finding {
-    /// Whether a document was found otherwise than the store has it.
+    /// Whether the home's document differs from the store's.
     pub(super) fn is_import(&self) -> bool {
         matches!(self, Finding::Has(..))
     }
@@ -42,19 +42,19 @@ impl Finding {
     }
 }
 
-/// What the text index is to know of what was committed.
+/// A committed document for the text index.
 #[derive(Debug)]
 pub(super) struct ToIndex {
     pub(super) n: DocumentRow,
     pub(super) session: SessionRow,
-    /// Nothing where there is nothing to be found in it.
+    /// None if the document has no text to be found.
     pub(super) text: Option<Box<IndexEntry>>,
 }
 
-/// What the text index is to know of a document.
+/// The text of a document for the text index.
 #[derive(Debug)]
 pub(super) enum IndexText {
-    /// That is found out later.
+    /// The index reads the document later.
     Unknown,
     Known(Option<Box<IndexEntry>>),
 }
@@ -63,13 +63,13 @@ pub(super) enum IndexText {
 #[derive(Debug)]
 pub(super) struct AppliedLook {
     pub(super) home: HomeNumber,
-    /// When the session was used in this home before what the look found.
+    /// When the session was last used in this home before the changes that the look found.
     pub(super) used_before: Millis,
     /// The standing of the session after the look.
     pub(super) standing: Standing,
 }
 
-/// Stores what a look found. Clears `to_index` if the text index has to find out by itself what changed. True if documents were changed.
+/// Stores a finding of a look. Clears `to_index` if the text index has to find the changes by itself. True if documents were changed.
 pub(super) fn apply(
     revising: &mut Revising<'_>,
     look: &AppliedLook,
@@ -104,7 +104,7 @@ pub(super) fn apply(
     Ok(is_changed)
 }
 
-/// Stores a document that nobody but this home has anything to say about. None if that is not so.
+/// Stores a document that only this home has, or had. None if another home or the store has a state of it.
 fn put_plainly(
     revising: &mut Revising<'_>,
     look: &AppliedLook,
@@ -131,7 +131,7 @@ fn put_plainly(
     }
 }
 
-/// Notes what the text index is to know of a document that was just stored.
+/// Notes the text of a document that was just stored, for the text index.
 fn index(
     revising: &mut Revising<'_>,
     n: DocumentRow,

@@ -25,7 +25,7 @@ struct HomeRow {
 }
 
 impl SqliteStore {
-    /// Adds a home that is followed from now on. Gives its number.
+    /// Adds a home to be followed from now on. Gives its number.
     pub(super) fn add_followed(&self, source: &dyn Source, is_own: bool) -> Result<HomeNumber, SyncError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
@@ -39,8 +39,8 @@ impl SqliteStore {
         Ok(home)
     }
 
-    /// Finds out whether a home is one that the store knows under another path: it was moved, or was reached through a link. Then its
-    /// origins and what operations noted of it move along. Also notes whether it is the user's own.
+    /// Recognises a home that the store knows under another path, because it was moved or reached through a link. Moves its origins
+    /// and the notes of operations along. Also notes whether it is the user's own.
     pub(super) fn recognise_home(&self, source: &dyn Source, is_own: bool) -> Result<(), SyncError> {
         let url = source.url().to_string();
         let known = self.read(rows)?;
@@ -94,7 +94,7 @@ impl SqliteStore {
         Ok(resemblance)
     }
 
-    /// Whether the store is not where it was when its homes were last looked at: it was moved, or copied.
+    /// Whether the store has been moved or copied since its homes were last looked at.
     fn is_elsewhere(&self) -> Result<bool, ReadError> {
         let noted = self.read(noted_path)?;
         Ok(noted.is_some_and(|noted| noted != self.shown()))

@@ -16,11 +16,11 @@ use crate::scratch;
 use crate::state_hash::StateHash;
 use crate::upkeep::{ForgetError, Forgotten};
 
-/// How long readers are waited for until the log can be emptied.
+/// How long to wait for readers until the log can be emptied.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long to wait between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What is left of the reason of a revision.
+/// The text that replaces the reason of a revision.
 const REASON: &str = "forgotten";
 
 impl SqliteStore {
@@ -28,22 +28,22 @@ impl SqliteStore {
         self.read(|connection| is_forgotten(connection, session))
     }
 
-    /// Removes sessions for good. Afterwards the whole file is written anew: the pages that rows were moved from, when others grew, would keep parts
-    /// of them. So it takes as long as the store is large, and as much room on the disk again.
+    /// Removes sessions for good. Afterwards this rewrites the whole file: the pages that rows were moved from, when others grew, would keep
+    /// parts of them. So the time it takes grows with the store, and it needs as much room on the disk again.
     pub(super) fn forget_all(&self, sessions: &[SessionId]) -> Result<Forgotten, ForgetError> {
         let failed = |error: rusqlite::Error| ForgetError::Commit(self.commit_error(&error));
         let mut forgotten = Forgotten::default();
-        // New documents may get these numbers.
+        // New documents may get the numbers of forgotten ones.
         let mut documents = Vec::new();
         let writing = self.write()?;
-        // What killed processes have left holds all of the store.
+        // Files that killed processes have left hold all of the store.
         scratch::sweep_beside(self.path());
         for session in sessions {
             if !remove(&writing, session, &mut forgotten, &mut documents).map_err(failed)? {
                 return Err(ForgetError::NotFound(session.clone()));
             }
         }
-        // An index of the store as it was is of no use to anybody, should there be no time to change it.
+        // The new identity makes the former index useless, in case there is no time to change it.
         let was: String = writing
             .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
             .map_err(failed)?;
@@ -62,7 +62,7 @@ impl SqliteStore {
         Ok(forgotten)
     }
 
-    /// Writes the whole file anew. `secure_delete` overwrites rows that are deleted, but not the copies that are left in
+    /// Rewrites the whole file. `secure_delete` overwrites rows that are deleted, but not the copies that are left in
     /// unused parts of pages when rows move from one page to another.
     fn rewrite(&self) -> Result<(), String> {
         let rewritten = self.file.exclusively(|connection| {
@@ -87,7 +87,7 @@ impl SqliteStore {
         }
     }
 
-    /// What upgrades and restored backups have put aside, and drafts of processes that are at work.
+    /// Files that upgrades and restored backups have put aside, and drafts of processes that are at work.
     fn copies(&self) -> Vec<PathBuf> {
         let (Some(directory), Some(name)) = (self.path().parent(), self.path().file_name()) else {
             return Vec::new();
@@ -117,14 +117,14 @@ fn remove(
     documents: &mut Vec<DocumentRow>,
 ) -> rusqlite::Result<bool> {
     let id = session.as_str();
-    // Some of what could not be read is not known to belong to a session, but its place tells.
+    // Some problems are not attributed to a session, but their place names it.
     let n_quarantined = connection.execute(
         "DELETE FROM quarantine WHERE session = ?1 OR instr(place, ?1) OR instr(reason, ?1)",
         [id],
     )?;
     let n = session_row(connection, id)?;
     if n.is_none() && n_quarantined == 0 {
-        // A process that was killed meanwhile has not erased what unused parts of the file hold. That is done now.
+        // A process that was killed meanwhile has not erased the unused parts of the file. That is done now.
         return is_forgotten(connection, session);
     }
     if let Some(n) = n {
@@ -146,7 +146,7 @@ fn remove_documents(
     session: SessionRow,
     forgotten: &mut Forgotten,
 ) -> rusqlite::Result<Vec<DocumentRow>> {
-    // What touched projects as well is about this session all the same.
+    // Revisions that touched projects as well are still about this session.
     forgotten.n_revisions += connection.execute(
         "UPDATE revision SET reason = ?2 WHERE session = ?1 OR (n IN (SELECT revision FROM touched WHERE session = ?1) \
          AND NOT EXISTS (SELECT 1 FROM touched t WHERE t.revision = revision.n AND t.session NOT IN (0, ?1)))",

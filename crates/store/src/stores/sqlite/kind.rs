@@ -1,4 +1,4 @@
-//! The kinds of documents by the numbers that the store has for them.
+//! The kinds of documents, and their numbers in the store.
 
 use annals_core::Key;
 use annals_core::id::{MessageId, PartId, ProjectId, RecordId, SessionId};
@@ -59,12 +59,12 @@ impl Kind {
         matches!(self, Kind::Session | Kind::Message | Kind::Part)
     }
 
-    /// A key of this kind, where nobody asks for its ids.
+    /// A key of this kind, for callers that ignore its ids.
     pub(super) fn any_key(self) -> Key {
         self.key("xx_0", Some("msg_0"), Some("ses_0"), None).expect("these are ids")
     }
 
-    /// The key of a document of this kind, from the ids it stands under. None where they are no ids.
+    /// The key of a document of this kind, from its ids. None if they are not valid ids.
     pub(super) fn key(
         self,
         id: &str,

@@ -1,4 +1,4 @@
-//! Committing looks: what was found in sessions, each session's findings together with how far the look went.
+//! Committing looks: the findings of each session, together with how far its look went.
 
 use annals_core::id::SessionId;
 use rusqlite::Connection;
@@ -16,15 +16,15 @@ use crate::follow::{
 use crate::home::CommitError;
 use crate::sync::compare::{self, Leaders, is_overtaken};
 
-/// Sessions in which another home leads by now, and whose messages have to be counted there.
+/// Sessions in which another home leads now, and whose messages have to be counted there.
 pub(super) type Uncounted = Vec<(HomeNumber, SessionId)>;
 
-/// One transaction.
+/// The looks of one transaction.
 struct LookBatch<'b> {
     store: &'b SqliteStore,
     home: HomeNumber,
     reason: &'b CommitReason,
-    /// What the text index is to know; none as soon as it has to find out by itself.
+    /// Documents for the text index. None as soon as the index has to find the changes by itself.
     to_index: Option<Vec<ToIndex>>,
     numbers: Vec<(SessionRow, Numbers)>,
     /// The number of the looks that are committed here.
@@ -74,7 +74,7 @@ impl SqliteStore {
         Ok(CommittedLooks { applied, to_index })
     }
 
-    /// Commits what was written, with the numbers of the sessions it changed.
+    /// Commits the transaction, with the numbers of the sessions it changed.
     pub(super) fn finish_looks(&self, writing: Writing<'_>) -> Result<(), CommitError> {
         origin::refresh(&writing).map_err(|error| self.commit_error(&error))?;
         self.finish(writing)
@@ -95,7 +95,7 @@ impl SqliteStore {
 /// A piece of a look, in this store's form.
 struct FoundPiece<'p> {
     session: &'p SessionId,
-    /// The turn of the last look in this home when this one began, and when the session had been used by then.
+    /// The turn of the last look in this home when this one began, and when the session had last been used by then.
     known: Option<(i64, i64)>,
     look: crate::follow::Look,
     findings: Vec<Finding>,
@@ -178,7 +178,7 @@ impl LookBatch<'_> {
 }
 
 impl SqliteStore {
-    /// Shows what is to be shown of a session by now. Another home may lead, or the session may have come back.
+    /// Shows the states of a session that are due now. Another home may lead, or the session may have come back.
     pub(super) fn settle(
         &self,
         writing: &Writing<'_>,
@@ -190,7 +190,7 @@ impl SqliteStore {
         let looks = origin::looks(writing, session)?;
         match compare::leader(&looks) {
             Some(leader) if leader.is_deep => origin::note_numbers(writing, session, &Numbers::Stored),
-            // Its messages were only counted, and the numbers are not kept where another home leads.
+            // The leader's messages were only counted, and the numbers are not kept while another home leads.
             Some(leader) if leader.is_there => {
                 uncounted.push((leader.home, id.clone()));
                 Ok(())
@@ -200,7 +200,7 @@ impl SqliteStore {
     }
 }
 
-/// Whether documents of a session may have to be shown otherwise than they are, because of something that is true of it as a whole.
+/// Whether other states of a session's documents may have to be shown, because something about the session as a whole has changed.
 pub(super) fn is_unsettled(
     connection: &Connection,
     before: &Standing,
@@ -213,6 +213,6 @@ pub(super) fn is_unsettled(
     if !before.is_alone() || !after.is_alone() {
         return Ok(leaders != now);
     }
-    // With one home, only what was changed here can be shown otherwise after the session has gone or come back.
+    // With one home, only documents that were changed here can be affected when the session has gone or come back.
     Ok(!before.looks().is_empty() && leaders.is_there != now.is_there && held::has_any(connection)?)
 }

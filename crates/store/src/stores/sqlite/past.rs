@@ -1,4 +1,4 @@
-//! History: revisions, what each changed, and the store at an earlier moment.
+//! History: revisions, the changes of each, and the store at an earlier moment.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ impl History for SqliteStore {
             }
             let limit = query.limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(-1);
             values.push(limit.into());
-            // What was learnt later is in order of time by its index, everything else by its number.
+            // Revisions that were learnt later are in order of time by their index, all others by their number.
             let half = |is_learnt: &str, order: &str| {
                 format!(
                     "SELECT * FROM (SELECT r.n, r.time, r.reason, r.home FROM revision r \
@@ -127,7 +127,7 @@ fn touched(connection: &Connection, revision: i64) -> rusqlite::Result<Vec<Touch
     Ok(touched_sessions(connection, revision)?.into_iter().map(|(_, touched)| touched).collect())
 }
 
-/// The sessions that a revision touched, by their numbers, with what it did to each.
+/// The sessions that a revision touched, by their numbers, with the counts of its changes to each.
 pub(super) fn touched_sessions(
     connection: &Connection,
     revision: i64,
@@ -144,8 +144,8 @@ pub(super) fn touched_sessions(
     rows.collect()
 }
 
-/// The documents whose latest state came with a revision after one and up to another, as far as these are `wanted`: their
-/// numbers and kinds.
+/// The numbers and kinds of the documents whose latest state came with a `wanted` revision, after one revision and up to
+/// another.
 pub(super) fn latest_of(
     connection: &Connection,
     after: i64,
@@ -170,7 +170,7 @@ pub(super) fn latest_of(
     Ok(documents)
 }
 
-/// Where a moment is in the order of revisions.
+/// The place of a moment in the order of revisions.
 fn moment(connection: &Connection, at: At) -> rusqlite::Result<Option<RevisionMoment>> {
     match at {
         At::Time(time) => Ok(Some((time, i64::MAX))),
@@ -181,7 +181,7 @@ fn moment(connection: &Connection, at: At) -> rusqlite::Result<Option<RevisionMo
     }
 }
 
-/// What a revision did to a document, if anything. `is_written`: the revision says that it wrote the document.
+/// The change that a revision made to a document, if any. `is_written`: the revision says that it wrote the document.
 fn changed(
     connection: &Connection,
     n: DocumentRow,
@@ -200,7 +200,7 @@ fn changed(
         let step = Changed { key, before: None, after: None, is_step: true };
         return Ok(is_written.then_some(step));
     }
-    // An index that is damaged leads to another document.
+    // A damaged index may lead to another document.
     if !is_of(connection, n, &key)? {
         return Ok(None);
     }
@@ -220,12 +220,12 @@ fn changed(
         .query_row((n, time, revision), |row| text(row, Some((n, row.get("since")?))))
         .optional()?
         .unwrap_or(Ok(None));
-    // What was pruned or is damaged is not kept either.
+    // A text that was pruned or is damaged counts as not kept, too.
     let is_step = before.is_err() || after.is_err();
     Ok(Some(Changed { key, before: before.ok().flatten(), after: after.ok().flatten(), is_step }))
 }
 
-/// The document of a state; none where there was none. An error where there was one that is not to be had.
+/// The document of a state. None if it did not exist. An error if it existed and its text is not available.
 fn text(row: &Row<'_>, bound: Bound) -> rusqlite::Result<Result<Option<Document>, ()>> {
     Ok(match examine(row, 0, bound)? {
         Examined::Absent => Ok(None),
@@ -252,7 +252,7 @@ impl Past for View<'_> {
                 };
                 let Some(key) = key else { continue };
                 let place = row_place(&key);
-                // What cannot be read is reported by those who read it.
+                // Readers of this document report that it cannot be read.
                 if let Ok(Some(document)) = state.kept(&place)
                     && !stream::earlier(&key, &document, time).is_whole
                 {

@@ -24,15 +24,15 @@ use slots::{MessageSlot, Slot};
 pub(super) struct Revising<'c> {
     connection: &'c Connection,
     time: Millis,
-    /// What the clock says, if that is before the last revision.
+    /// The clock's time, if that is before the last revision.
     behind: Option<Millis>,
     reason: String,
     home: Option<HomeNumber>,
-    /// The operation it is part of.
+    /// The operation that the revision is part of.
     operation: Option<i64>,
-    /// Whether it is about an earlier time.
+    /// Whether the revision is about an earlier time.
     is_learnt: bool,
-    /// Given with the first change: what changes nothing is no revision.
+    /// Given with the first change: without a change there is no revision.
     number: Option<i64>,
     touched: HashMap<SessionRow, ChangeTally>,
     /// The numbers of the documents that were written or deleted.
@@ -48,7 +48,7 @@ struct ChangeTally {
     deleted: i64,
 }
 
-/// What became of a document that was put.
+/// The outcome of putting a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
     /// With the number of the document.
@@ -63,7 +63,7 @@ impl<'c> Revising<'c> {
         reason: &str,
         home: Option<HomeNumber>,
     ) -> rusqlite::Result<Revising<'c>> {
-        // Times grow with numbers, whatever the clock does.
+        // Times grow with numbers, even if the clock goes back.
         let last: Option<Millis> = connection
             .prepare_cached("SELECT time FROM revision WHERE NOT learnt ORDER BY n DESC LIMIT 1")?
             .query_row([], |row| row.get(0))
@@ -85,7 +85,7 @@ impl<'c> Revising<'c> {
         })
     }
 
-    /// A revision of an earlier time, of which only now is learnt.
+    /// A revision of an earlier time that is learnt only now.
     pub(super) fn of_the_past(
         connection: &'c Connection,
         time: Millis,
@@ -108,12 +108,12 @@ impl<'c> Revising<'c> {
         }
     }
 
-    /// The same revision as part of an operation.
+    /// This revision as part of an operation.
     pub(super) fn of_operation(self, operation: Option<i64>) -> Revising<'c> {
         Revising { operation, ..self }
     }
 
-    /// The transaction that it is made in.
+    /// The transaction that the revision is made in.
     pub(super) fn connection(&self) -> &'c Connection {
         self.connection
     }
@@ -123,12 +123,12 @@ impl<'c> Revising<'c> {
         self.time
     }
 
-    /// Says which home gives what is put and deleted from now on; none if it is changed in the store.
+    /// Sets the home that gives the documents put and deleted from now on; none for changes made in the store.
     pub(super) fn give(&mut self, home: Option<HomeNumber>) {
         self.home = home;
     }
 
-    /// Notes that a home gives what is shown of a document.
+    /// Notes that a home gives the shown state of a document.
     pub(super) fn hand_over(&self, document: &State, home: HomeNumber) -> rusqlite::Result<()> {
         self.connection
             .prepare_cached("UPDATE document SET home = ?2 WHERE n = ?1")?
@@ -162,7 +162,7 @@ impl<'c> Revising<'c> {
         }
     }
 
-    /// Whether nothing can be known of a document, because what it belongs to was stored just now.
+    /// Whether nothing can be known of a document, because its owner was stored just now.
     pub(super) fn is_unheard_of(&self, key: &Key) -> bool {
         let is_new = |session: &SessionId| self.sessions.get(session).is_some_and(|slot| slot.is_new);
         match key {
@@ -183,7 +183,7 @@ impl<'c> Revising<'c> {
         self.sessions.get(session).is_some_and(|slot| slot.is_new)
     }
 
-    /// Stores a document. `document` is what `prepared` was made of; without it, nothing is taken for a step of a stream.
+    /// Stores a document. `prepared` was made of `document`; without that, nothing is taken for a step of a stream.
     pub(super) fn put(
         &mut self,
         key: &Key,
@@ -198,7 +198,7 @@ impl<'c> Revising<'c> {
         self.put_at(owner, &id, known, key, prepared, document)
     }
 
-    /// The same for a document whose latest state is known, if it has one.
+    /// Stores a document whose latest state is given, if it has one.
     pub(super) fn put_over(
         &mut self,
         known: Option<State>,
@@ -245,13 +245,13 @@ impl<'c> Revising<'c> {
         };
         let is_step = is_step && known.home == self.home && !is_held(self.connection, known.n, known.hash)?;
         let number = self.number()?;
-        // A placeholder is no state, so there is nothing to keep of it.
+        // A placeholder is not a state, so there is nothing to keep of it.
         let is_kept = !is_step && known.since != 0;
         if is_kept {
             self.keep_past(&known)?;
         }
         let since = if is_step { known.since } else { number };
-        // What was changed here stays where it stands; a home says where its state stands.
+        // A document that is changed here keeps its position; a home gives the position of its state.
         let position = match prepared.position {
             None if known.since != 0 => known.position,
             _ => self.position(key, prepared),
@@ -307,19 +307,19 @@ impl<'c> Revising<'c> {
             .execute((known.n, number, self.home))?;
         let session = self.session_of(key)?;
         Facts::remove(self.connection, session, known.n)?;
-        // What is known of the message is no longer so.
+        // The remembered message may be out of date now.
         self.message = None;
         self.touch(session).deleted += 1;
         self.documents.push(known.n);
         Ok(true)
     }
 
-    /// Adds a state that a document had before all that is known of it.
+    /// Adds a state that a document had before all its known states.
     pub(super) fn put_past(&mut self, key: &Key, prepared: Option<&Prepared>) -> rusqlite::Result<bool> {
         let (owner, id) = self.owner_or_new(key)?;
         let n = match state(self.connection, owner.n, Kind::of(key), &id)? {
             Some(known) => known.n,
-            // Of a document that is gone by now nothing else is known.
+            // Nothing else is known of a document that is gone now.
             None => self.insert(key, owner, &id, None, by_id(key, self.time), None)?,
         };
         let number = self.number()?;
@@ -353,7 +353,7 @@ impl<'c> Revising<'c> {
         Ok(n_rows > 0)
     }
 
-    /// The latest state of a document turns out to have been so for longer: since this revision.
+    /// Dates the latest state of a document back to this revision: the document has had it for longer than was known.
     pub(super) fn date_back(&mut self, key: &Key) -> rusqlite::Result<()> {
         let Some(known) = self.state(key)?.filter(|known| known.is_present && known.home == self.home) else {
             return Ok(());
@@ -381,7 +381,7 @@ impl<'c> Revising<'c> {
         Ok(())
     }
 
-    /// Ends what is known of a document of the past only: now it is not there, as a home says.
+    /// Ends a document that is known only from the past: a home says that it does not exist now.
     pub(super) fn end_past(&mut self, key: &Key, home: Option<HomeNumber>) -> rusqlite::Result<()> {
         let Some(known) = self.state(key)?.filter(|known| known.since == 0) else { return Ok(()) };
         let number = self.number()?;
@@ -394,14 +394,14 @@ impl<'c> Revising<'c> {
         Ok(())
     }
 
-    /// Notes that something happened to a session that no document shows.
+    /// Notes that a session has changed in a way that no document shows.
     pub(super) fn note(&mut self, session: SessionRow) -> rusqlite::Result<()> {
         self.number()?;
         self.touch(session);
         Ok(())
     }
 
-    /// Notes what was touched. Returns the number of the revision, if anything has changed.
+    /// Notes the touched sessions and documents. Returns the number of the revision, if anything has changed.
     pub(super) fn finish(mut self) -> rusqlite::Result<Option<i64>> {
         let Some(number) = self.number else { return Ok(None) };
         let touched = std::mem::take(&mut self.touched);
@@ -430,7 +430,7 @@ impl<'c> Revising<'c> {
         Ok(Some(number))
     }
 
-    /// The number of a session, given to it now if it has none.
+    /// The number of a session. A session without a number gets one.
     pub(super) fn session(&mut self, id: &SessionId) -> rusqlite::Result<SessionRow> {
         Ok(self.session_slot(id)?.n.into())
     }
@@ -488,7 +488,7 @@ impl<'c> Revising<'c> {
         Ok(n)
     }
 
-    /// Whether the answer with a number is still being written. Of one that is not known, nobody can say so.
+    /// Whether the answer with a number is known to be still in writing.
     fn is_answering(&mut self, part: &Key, message: DocumentRow) -> rusqlite::Result<bool> {
         let session = self.session_of(part)?;
         let state: Option<i64> = self
@@ -499,7 +499,7 @@ impl<'c> Revising<'c> {
         Ok(state.is_some_and(|state| SessionState::from_number(state) == SessionState::Open))
     }
 
-    /// The latest state becomes one of the past.
+    /// Makes the latest state one of the past.
     fn keep_past(&self, known: &State) -> rusqlite::Result<()> {
         self.connection
             .prepare_cached(
@@ -511,8 +511,8 @@ impl<'c> Revising<'c> {
             .map(drop)
     }
 
-    /// Where a document stands: as its home says, or else by time, as in OpenCode's database. Where a part stands depends
-    /// on when its message was made.
+    /// The position of a document: as its home says, or else by time, as in OpenCode's database. That of a part depends on
+    /// when its message was made.
     fn position(&self, key: &Key, prepared: &Prepared) -> Position {
         match (prepared.position, key) {
             (Some(position), _) => position,
@@ -535,7 +535,7 @@ impl<'c> Revising<'c> {
         Ok(())
     }
 
-    /// Parts that came before their message are put where they belong. Where those of another agent stand, their ids do not say.
+    /// Corrects the positions of parts that came before their message. The ids of another agent's parts do not tell a position.
     fn place_parts(&self, message: DocumentRow, made: Option<Millis>) -> rusqlite::Result<()> {
         let Some(made) = made else { return Ok(()) };
         let mut statement = self
@@ -555,7 +555,7 @@ impl<'c> Revising<'c> {
     }
 }
 
-/// Where a document stands of which only the id is known, and a time that is not far from when it was made.
+/// The position of a document, from its id and a time that is not far from when it was made.
 fn by_id(key: &Key, made: Millis) -> Position {
     match key {
         Key::Message(_, id) => Position::by_id(id, made),
@@ -571,7 +571,7 @@ fn set_position(connection: &Connection, n: DocumentRow, position: Position) -> 
         .map(drop)
 }
 
-/// The bytes of a document as a column: text where it is text.
+/// The bytes of a document as a column: TEXT if they are not compressed.
 struct Bytes<'p>(&'p codec::Packed);
 
 impl rusqlite::ToSql for Bytes<'_> {

@@ -1,4 +1,4 @@
-//! Rows of documents: which number a document has, what stands below another one, and in which order.
+//! Rows of documents: the number of a document, the documents below another one, and their order.
 
 use annals_core::{Document, Key, Position};
 use rusqlite::types::ValueRef;
@@ -47,7 +47,7 @@ pub(super) fn number_of(connection: &Connection, key: &Key) -> rusqlite::Result<
     }
 }
 
-/// A document as it is now, for those who derive something from it or compare with it: a damaged one is none.
+/// A document as it is now, for callers that derive something from it or compare with it. None if it is damaged.
 pub(super) fn latest(connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<Document>> {
     connection
         .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
@@ -56,7 +56,7 @@ pub(super) fn latest(connection: &Connection, n: DocumentRow) -> rusqlite::Resul
         .map(Option::flatten)
 }
 
-/// Which document has a number, and what it belongs to.
+/// The document with a number, and the documents it belongs to.
 pub(super) struct Placed {
     pub(super) key: Key,
     /// The session, itself if it is one; 0 for a project.
@@ -65,7 +65,7 @@ pub(super) struct Placed {
     pub(super) message: Option<DocumentRow>,
 }
 
-/// Finds out which document has a number.
+/// Finds the document with a number.
 pub(super) fn placed(connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<Placed>> {
     type NamedRow = (i64, DocumentRow, String, Option<String>);
     let row = |n: DocumentRow| -> rusqlite::Result<Option<NamedRow>> {
@@ -93,8 +93,8 @@ pub(super) fn placed(connection: &Connection, n: DocumentRow) -> rusqlite::Resul
     Ok(key.map(|key| Placed { key, session, message }))
 }
 
-/// Everything of a kind that stands below something, in the order of the conversation: numbers and ids. The index has all
-/// of it.
+/// The documents of a kind below another one, in the order of the conversation: numbers and ids. The index alone answers
+/// this.
 pub(super) fn below(
     connection: &Connection,
     owner: impl Into<DocumentRow>,
@@ -109,7 +109,7 @@ pub(super) fn below(
     Ok(in_order(found))
 }
 
-/// Everything that is or was of a session; of session 0 the projects.
+/// Every document that belongs or belonged to a session; for session 0, the projects.
 pub(super) fn documents_of(
     connection: &Connection,
     session: SessionRow,
@@ -144,7 +144,7 @@ pub(super) fn documents_of(
     Ok(found)
 }
 
-/// The numbers of the documents that a revision wrote, each once. A list that is damaged has none.
+/// The numbers of the documents that a revision wrote, each once. Empty if the list is damaged.
 pub(super) fn listed(column: ValueRef<'_>) -> Vec<DocumentRow> {
     let mut numbers: Vec<DocumentRow> =
         column.as_str().ok().and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
@@ -153,7 +153,7 @@ pub(super) fn listed(column: ValueRef<'_>) -> Vec<DocumentRow> {
     numbers
 }
 
-/// What was found in the order of ids, in the order of the conversation: by position, and of equals by id.
+/// Sorts rows that were found in the order of ids into the order of the conversation: by position, then by id.
 pub(super) fn in_order<T>(mut found: Vec<(Position, T)>) -> Vec<T> {
     if !found.is_sorted_by_key(|(position, _)| *position) {
         found.sort_by_key(|(position, _)| *position);

@@ -1,4 +1,4 @@
-//! Whole tables of states, a page of rows at a time and around what is damaged, with every text compared with its hash.
+//! Scans of whole tables of states, a page of rows at a time and around damage, with every text checked against its hash.
 
 use annals_core::Key;
 use rusqlite::types::ValueRef;
@@ -23,11 +23,11 @@ pub(super) enum StateTable {
 pub(super) enum Examined {
     /// The document did not exist.
     Absent,
-    /// It did, but its text was pruned.
+    /// The document existed, but its text was pruned.
     Pruned,
-    /// Its text, which is what its hash says.
+    /// The text, which matches its hash.
     Text(Vec<u8>),
-    /// It cannot be told.
+    /// The state cannot be read, for this reason.
     Flawed(String),
 }
 
@@ -39,7 +39,7 @@ impl StateTable {
         }
     }
 
-    /// The column that has the number of the document. Each table is in its order.
+    /// The column with the number of the document. Each table is in the order of this column.
     fn number(self) -> &'static str {
         match self {
             StateTable::Document => "n",
@@ -51,7 +51,7 @@ impl StateTable {
 /// The columns that [`examine`] reads, in this order.
 pub(super) const EXAMINED: &str = "x.hash, x.form, x.size, x.data, x.project";
 
-/// What an earlier state is bound to: its document and the revision with which it began. The latest state is to nothing.
+/// The document and the first revision that the hash of an earlier state is bound to. None for the latest state.
 pub(super) type Bound = Option<(DocumentRow, i64)>;
 
 /// Compares a state with its hash. A row that was damaged may hold anything.
@@ -79,7 +79,7 @@ pub(super) fn examine(row: &Row<'_>, first: usize, bound: Bound) -> rusqlite::Re
     })
 }
 
-/// Whether row `n` is that of the document with a key. An index that is damaged may lead to another's.
+/// Whether row `n` is that of the document with a key. A damaged index may lead to another document's row.
 pub(super) fn is_of(connection: &Connection, n: DocumentRow, key: &Key) -> rusqlite::Result<bool> {
     let (id, owner) = match key {
         Key::Project(id) => (id.as_str(), None),
@@ -100,8 +100,8 @@ pub(super) fn is_of(connection: &Connection, n: DocumentRow, key: &Key) -> rusql
 }
 
 impl SqliteStore {
-    /// Calls `visit` with what `map` makes of each row that can be read, and returns which cannot. `columns` are those of
-    /// `x`.
+    /// Calls `visit` with the value that `map` gives for each readable row, and returns the unreadable ones. `columns` are
+    /// those of `x`.
     pub(super) fn scan_states<T>(
         &self,
         table: StateTable,

@@ -1,4 +1,4 @@
-//! The tables and indexes that a store has, by which a file that only pretends to be one is recognised.
+//! The tables and indexes of a store, by which a file that only pretends to be one is recognised.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use rusqlite::Connection;
 use super::{SCHEMA, SCHEMA_SQL, UPGRADES};
 use crate::sqlite;
 
-/// What is in a database: tables, indexes and columns, each in a few words.
+/// The content of a database: tables, indexes and columns, each in a few words.
 type SchemaShape = BTreeSet<String>;
 
-/// What is wrong with the tables of a database that says it is a store. None if they are as they should be.
+/// The first flaw in the tables of a database that says it is a store. None if they are right.
 ///
-/// Views and triggers are what a store never has: what stands in the place of a table could say anything, and run anything.
+/// A store never has views or triggers: one in the place of a table could say anything, and run anything.
 pub(super) fn flaw(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let foreign: Option<String> = first(
         connection,
@@ -28,7 +28,7 @@ pub(super) fn flaw(connection: &Connection) -> rusqlite::Result<Option<String>> 
     if let Some(missing) = expected.difference(&found).next() {
         return Ok(Some(format!("it has no {missing}, which every store has")));
     }
-    // What a later version has added is not known here.
+    // This version does not know the additions of a later one.
     let extra = found.difference(&expected).next().filter(|_| version <= SCHEMA);
     Ok(extra.map(|extra| format!("it has a {extra}, which no store has")))
 }
@@ -44,13 +44,13 @@ fn shape_of_version(version: i64) -> rusqlite::Result<SchemaShape> {
 }
 
 fn shape(connection: &Connection) -> rusqlite::Result<SchemaShape> {
-    // What SQLite makes by itself: indexes of keys, statistics.
+    // Leaves out the objects that SQLite makes by itself: indexes of keys, statistics.
     const NAMED: &str = "m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
     let objects = format!(
         "SELECT CASE type WHEN 'index' THEN 'index ' || name || ' of ' || tbl_name ELSE type || ' ' || name END \
          FROM sqlite_schema m WHERE {NAMED}"
     );
-    // `hidden` is for columns that are computed.
+    // `hidden` marks computed columns.
     let columns = format!(
         "SELECT 'column ' || m.name || '.' || c.name || ' (' || upper(c.type) || CASE c.pk WHEN 0 THEN '' ELSE ', key ' || c.pk END \
          || CASE c.hidden WHEN 0 THEN '' ELSE ', computed' END || ')' \

@@ -17,21 +17,21 @@ use super::file::{StoreFile, head};
 use crate::events::{Event, Events, NextError, Start, SubscribeError, Subscription, Supply};
 use crate::home::ReadError;
 
-/// Other processes do not tell of their commits, so the thread looks this often.
+/// How often the thread looks for commits of other processes, which do not announce them.
 const LOOK: Duration = Duration::from_millis(100);
-/// Upper bound on what waits in the queue of a subscriber, counted in changes. A single larger event fits as well.
+/// Upper bound on the events in the queue of a subscriber, counted in changes. A single larger event fits as well.
 const QUEUE: usize = 4096;
 
-/// What is told to the subscribers of one open store.
+/// The feed of the subscribers of one open store.
 #[derive(Debug)]
 pub(super) struct Feed {
     file: Arc<StoreFile>,
     tail: Mutex<Tail>,
-    /// Wakes the thread: something was committed, or nobody listens any more.
+    /// Wakes the thread: something was committed, or the last subscriber left.
     woken: Condvar,
 }
 
-/// Never locked while something is read: a commit takes this lock.
+/// The state of a feed. Never locked while the database is read: a commit takes this lock.
 #[derive(Debug, Default)]
 struct Tail {
     queues: Vec<Arc<Queue>>,
@@ -41,7 +41,7 @@ struct Tail {
     is_due: bool,
 }
 
-/// What waits for one subscriber.
+/// The events that wait for one subscriber.
 #[derive(Debug)]
 struct Queue {
     waiting: Mutex<Waiting>,
@@ -52,7 +52,7 @@ struct Queue {
 struct Waiting {
     entries: VecDeque<EventEntry>,
     weight: usize,
-    /// Whether the subscriber has to read by itself. Then nothing is put into the queue.
+    /// Whether the subscriber has to read from the database. Then nothing is put into the queue.
     is_behind: bool,
 }
 
@@ -82,7 +82,7 @@ impl Feed {
         Feed { file, tail: Mutex::default(), woken: Condvar::new() }
     }
 
-    /// Tells that this process has committed something.
+    /// Announces a commit of this process.
     pub(super) fn committed(&self) {
         lock(&self.tail).is_due = true;
         self.woken.notify_all();
@@ -107,7 +107,7 @@ impl Feed {
         self.woken.notify_all();
     }
 
-    /// Hands on what is committed after `reached`, until nobody listens any more.
+    /// Hands on the commits after `reached`, until the last subscriber leaves.
     fn follow(&self, mut reached: RevisionPosition) {
         while self.wait() {
             let read = self.read(reached);
@@ -117,7 +117,7 @@ impl Feed {
             {
                 reached = last;
             }
-            // Those who come after this look at the subscribers read for themselves what was read here.
+            // Subscribers that join after this line read these events from the database themselves.
             let queues = lock(&self.tail).queues.clone();
             match read {
                 Ok(Stretch { entries, is_all }) => {
@@ -125,13 +125,13 @@ impl Feed {
                     reached = entries.last().map_or(reached, EventEntry::position);
                     lock(&self.tail).is_due |= !is_all;
                 }
-                // Each of them meets the trouble, if it is theirs as well, where it can be reported.
+                // Each subscriber then reads by itself, meets the error if it persists, and can report it.
                 Err(_) => queues.iter().for_each(|queue| queue.fall_behind()),
             }
         }
     }
 
-    /// Waits until there may be something new. False if nobody listens any more.
+    /// Waits until there may be something new. False if no subscriber is left.
     fn wait(&self) -> bool {
         let mut tail = lock(&self.tail);
         if !tail.is_due && !tail.queues.is_empty() {
@@ -153,12 +153,12 @@ impl Feed {
     }
 }
 
-/// What a queue has for its subscriber.
+/// The answer of a queue to its subscriber.
 enum Taken {
     Next(EventEntry),
-    /// Nothing in time.
+    /// No event came in time.
     Nothing,
-    /// Nothing that follows: the subscriber has to read by itself. From now on the queue is filled.
+    /// The queue does not have the next event: the subscriber has to read from the database. From now on the queue is filled.
     Behind,
 }
 
@@ -186,7 +186,7 @@ impl Queue {
         self.filled.notify_all();
     }
 
-    /// The event after the revision `reached`. Without a deadline it is waited for forever.
+    /// The event after the revision `reached`. Without a deadline, waits for it forever.
     fn take(&self, reached: i64, deadline: Option<Instant>) -> Taken {
         let mut waiting = lock(&self.waiting);
         loop {
@@ -230,9 +230,9 @@ impl Waiting {
 struct Subscriber {
     feed: Arc<Feed>,
     queue: Arc<Queue>,
-    /// The last revision that was told.
+    /// The last revision that the subscriber got.
     reached: RevisionPosition,
-    /// What it has read by itself.
+    /// Events that the subscriber has read from the database.
     read: VecDeque<EventEntry>,
 }
 
@@ -257,7 +257,7 @@ impl Supply for Subscriber {
 impl Subscriber {
     fn catch_up(&mut self) -> Result<(), NextError> {
         let read = self.feed.read(self.reached);
-        // As long as there is more, the queue need not fill.
+        // As long as there is more to read, the queue need not fill.
         if !read.as_ref().is_ok_and(|read| read.is_all) {
             self.queue.fall_behind();
         }
@@ -272,7 +272,7 @@ impl Drop for Subscriber {
     }
 }
 
-/// What these locks guard is whole at every moment.
+/// Locks a mutex, poisoned or not: the data behind these locks is consistent at every moment.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -298,7 +298,7 @@ mod tests {
         store.commit(transaction).unwrap();
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     #[track_caller]
     fn assert_soon(is_so: impl Fn() -> bool) {
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -319,7 +319,7 @@ mod tests {
             drop(second);
             commit(&store, Arc::strong_count(&store.feed));
             assert!(first.next(Duration::MAX).unwrap().is_some());
-            // The store, the subscriber and the thread.
+            // Three owners: the store, the subscriber and the thread.
             assert_eq!(Arc::strong_count(&store.feed), 3);
             drop(first);
             assert_soon(|| !lock(&store.feed.tail).is_followed && Arc::strong_count(&store.feed) == 1);
@@ -351,7 +351,7 @@ mod tests {
         let (_directory, store) = store();
         let mut subscription = store.subscribe(Start::Now).unwrap();
         let queue = Arc::clone(&lock(&store.feed.tail).queues[0]);
-        // Nothing waits for one who has never read.
+        // Nothing is queued for a subscriber that has never read.
         commit(&store, 0);
         std::thread::sleep(2 * LOOK);
         assert!(lock(&queue.waiting).is_behind && lock(&queue.waiting).entries.is_empty());

@@ -1,8 +1,8 @@
 //! The text index: a directory beside the store, made of its documents by tantivy. It says which revision it has reached,
-//! so it can lag, be lost or be thrown away without harm.
+//! so it can lag, be lost or be deleted without harm.
 //!
-//! Whatever state a killed writer, a failed disk or somebody else leaves it in, the next writer mends: files that the last commit
-//! does not name are removed, and an index that cannot be used is thrown away and built again.
+//! The next writer repairs whatever a killed writer, a failed disk or another program leaves behind: it removes files that the last
+//! commit does not name, and deletes and rebuilds an index that cannot be used.
 
 pub(crate) mod entry;
 mod files;
@@ -40,21 +40,21 @@ use numbered::Numbered;
 use verified::VerifyScope;
 use words::{Backlog, WordTokenizer};
 
-/// Changes whenever an index that was made before cannot be used any more.
+/// The version of the index. It changes whenever older indexes can no longer be used.
 const VERSION: u64 = 3;
-/// What tantivy may use for what is not yet on the disk.
+/// Upper bound on the memory of tantivy for data that is not yet on the disk.
 const MEMORY: usize = 64 << 20;
-/// So many threads share that; with less than 16 MB each they would write many small files.
+/// Upper bound on the threads that share that memory; with less than 16 MB each they would write many small files.
 const MAX_THREADS: usize = 4;
-/// Files of so many documents are left as they are. To merge those that a long sync makes would take longer than to make
-/// them, and more memory; to search some dozens takes little longer than one.
+/// Files with this many documents are not merged. Merging those that a long sync makes would take longer than making
+/// them, and more memory; searching some dozens takes little longer than searching one.
 const MERGED: usize = 10_000;
-/// So many documents are read at once by each thread.
+/// Number of documents that each thread reads at once.
 const BATCH: usize = 256;
-/// How often an index is opened again because somebody has committed to it meanwhile.
+/// Upper bound on the tries to open an index that another process commits to meanwhile.
 const MAX_TRIES: usize = 5;
 
-/// Whether there can be something to be found in a document.
+/// Whether documents of a kind can have text to be found.
 fn is_indexed(kind: Kind) -> bool {
     matches!(kind, Kind::Session | Kind::Message | Kind::Part)
 }
@@ -73,22 +73,22 @@ pub(super) struct TextIndex {
 pub(super) struct OpenIndex {
     searcher: Searcher,
     reached: Reached,
-    /// Of the file that tantivy puts in place of the last when it commits.
+    /// The stamp of the file that tantivy replaces when it commits.
     stamp: Stamp,
 }
 
-/// A state of a store: how far an index has got, and of what.
+/// The state of a store that an index has reached.
 #[derive(Debug, PartialEq, Eq)]
 struct Reached {
     revision: i64,
-    /// When that revision was made. A store that has lost its last revisions gives their numbers to others.
+    /// When that revision was made. A store that has lost its last revisions gives their numbers to new ones.
     time: Millis,
     store: String,
 }
 
 impl TextIndex {
-    /// Opens the index of a store to write to it. One that cannot be used is made anew: there is nothing in it that is not in
-    /// the store. Called with the lock of the index held.
+    /// Opens the index of a store to write to it. Rebuilds an index that cannot be used: all its content is in the store.
+    /// Called with the lock of the index held.
     fn open(store: &SqliteStore) -> Result<TextIndex, SearchError> {
         if let Ok(opened) = TextIndex::existing(&store.index_path())
             && let Some(reached) = opened.reached()
@@ -99,7 +99,7 @@ impl TextIndex {
         TextIndex::create(store)
     }
 
-    /// Makes an empty index, in the place of what is there. Called with the lock of the index held.
+    /// Makes an empty index, in place of an existing one. Called with the lock of the index held.
     fn create(store: &SqliteStore) -> Result<TextIndex, SearchError> {
         let path = store.index_path();
         let failed = |what: String| SearchError::Index { path: path.display().to_string(), what };
@@ -110,7 +110,7 @@ impl TextIndex {
         TextIndex::existing(&path).map_err(failed)
     }
 
-    /// The index at a path, or why there is none that can be used.
+    /// The index at a path, or why it cannot be used.
     fn existing(path: &Path) -> Result<TextIndex, String> {
         let files = IndexFiles::open(path)?;
         let index = Index::open(files.clone()).map_err(|error| error.to_string())?;
@@ -126,7 +126,7 @@ impl TextIndex {
         Ok(TextIndex { index, files, path: path.to_owned(), backlog })
     }
 
-    /// How far it has got. None for an index that was only just made, or by another version.
+    /// The state that the index has reached. None for an index that was only just made, or made by another version.
     fn reached(&self) -> Option<Reached> {
         let payload = self.index.load_metas().ok()?.payload?;
         let mut words = payload.splitn(4, ' ');
@@ -137,8 +137,8 @@ impl TextIndex {
         Some(Reached { revision, time, store: words.next()?.to_owned() })
     }
 
-    /// Opens a writer. Called with the lock of the index held. What a writer that was killed has left is removed first, and
-    /// all that it committed is read through once.
+    /// Opens a writer. Called with the lock of the index held. Removes the leftovers of a killed writer first, and reads
+    /// all that it committed once.
     fn writer(&self, threads: usize) -> Result<IndexWriter, SearchError> {
         let was_cut_short = self.files.begin_writing().map_err(|error| self.failed(error))?;
         let meta = self.index.load_metas().map_err(|error| self.failed(error))?;
@@ -148,7 +148,7 @@ impl TextIndex {
         self.index.writer_with_num_threads(threads, MEMORY).map_err(|error| self.failed(error))
     }
 
-    /// Notes that everything was written, and that the files hold it.
+    /// Notes that everything was written, and that the files are verified.
     fn end_writing(&self) {
         if let Ok(meta) = self.index.load_metas() {
             verified::note(&self.files, &meta);
@@ -167,9 +167,9 @@ impl SqliteStore {
         self.path().with_extension("index")
     }
 
-    /// The text index as it is, if there is one, and how many documents it does not know yet. Nothing is made or removed
-    /// here: another process may be about to make it. An index that cannot be used is an error, unless there is nothing that
-    /// it would have to know.
+    /// The text index as it is, if it exists, and the number of documents that it does not know yet. Makes and removes
+    /// nothing: another process may be about to make the index. An index that cannot be used is an error, unless the store
+    /// has nothing to index.
     pub(super) fn search_index(&self) -> Result<(Option<Searcher>, usize), SearchError> {
         let mut kept = self.open_index.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.index_path();
@@ -203,15 +203,15 @@ impl SqliteStore {
         }
     }
 
-    /// Forgets that the files of the text index were verified: the next search compares them all.
+    /// Forgets that the files of the text index were verified: the next search verifies them all.
     pub(super) fn distrust_index(&self) {
         *self.open_index.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let _ = files::discard(&self.index_path().join(VERIFIED));
     }
 
-    /// Brings the text index up to date. `progress` is told how many documents of how many are done.
+    /// Brings the text index up to date. `progress` gets the number of documents done, and of all.
     ///
-    /// While another process does the same, this one waits.
+    /// Waits while another process writes to the index.
     pub(super) fn update_text_index(
         &self,
         progress: &(dyn Fn(usize, usize) + Sync),
@@ -227,7 +227,7 @@ impl SqliteStore {
         self.begin_text_indexing().finish_all(progress)
     }
 
-    /// Begins to add to the text index. While another process does, this one waits.
+    /// Begins to add to the text index. Waits while another process writes to it.
     pub(super) fn begin_text_indexing(&self) -> TextIndexing<'_> {
         match self.lock_index() {
             Ok(queue) => TextIndexing { store: self, adding: Adding::open(self), queue: Some(queue) },
@@ -235,17 +235,17 @@ impl SqliteStore {
         }
     }
 
-    /// Throws the text index away and makes it anew.
+    /// Deletes the text index and rebuilds it.
     pub(super) fn rebuild_text_index(
         &self,
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Result<Indexed, SearchError> {
         let _queue = self.lock_index()?;
-        Adding::anew(self)?.finish(self, progress)
+        Adding::empty(self)?.finish(self, progress)
     }
 
-    /// Removes documents from the text index for good: the files that hold them are written anew without them. `was` is the
-    /// identity that the store had while it held them. An index that cannot be changed is thrown away.
+    /// Removes documents from the text index for good: rewrites the files that hold them. `was` is the identity that the
+    /// store had while it held them. Deletes an index that cannot be changed.
     pub(super) fn remove_from_index(&self, documents: &[DocumentRow], was: &str) -> Result<(), SearchError> {
         let _queue = self.lock_index()?;
         let path = self.index_path();
@@ -265,7 +265,7 @@ impl SqliteStore {
         }
     }
 
-    /// False if the index is of another store, or was never filled.
+    /// Removes documents from an index. False if the index is of another store, or was never filled.
     fn remove_documents(
         &self,
         text_index: &TextIndex,
@@ -298,14 +298,14 @@ impl SqliteStore {
         Ok(true)
     }
 
-    /// The name of this store, made when it was: an index of another one is of no use.
+    /// The identity of this store, by which an index of another store is recognised as useless.
     pub(super) fn identity(&self) -> Result<String, ReadError> {
         self.read(|connection| {
             connection.query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
         })
     }
 
-    /// When a revision was made. None if there is no such revision; 0 for the state before the first.
+    /// When a revision was made. None if the revision does not exist; 0 for the state before the first.
     fn time_of(&self, revision: i64) -> Result<Option<Millis>, ReadError> {
         if revision == 0 {
             return Ok(Some(0));
@@ -321,7 +321,7 @@ impl SqliteStore {
         Ok(self.identity()? == reached.store && self.time_of(reached.revision)? == Some(reached.time))
     }
 
-    /// Waits until nobody else writes to the index, and keeps it so until the file is closed.
+    /// Waits until no other process writes to the index, and keeps others out until the file is closed.
     fn lock_index(&self) -> Result<File, SearchError> {
         let path = crate::sqlite::beside(self.path(), "-index-lock");
         let locked = platform::open_private_file(&path).and_then(|queue| queue.lock().map(|()| queue));
@@ -332,7 +332,7 @@ impl SqliteStore {
     }
 }
 
-/// Opens an index to search in it. While somebody commits to it, the files that the commit before named may vanish.
+/// Opens an index to search in it. While another process commits, the files that the commit before named may vanish.
 fn open_latest(path: &Path) -> Result<OpenIndex, String> {
     let mut tries = 0;
     loop {
@@ -350,40 +350,40 @@ fn open_to_search(path: &Path, stamp: Stamp) -> Result<OpenIndex, String> {
     let reached = text_index.reached().ok_or("it is not complete")?;
     let meta = text_index.index.load_metas().map_err(|error| error.to_string())?;
     verified::verify(&text_index.index, &text_index.files, &meta, VerifyScope::Changed)?;
-    // Nobody is to watch the file in the background: it is looked at here.
+    // tantivy need not watch the file in the background: each search checks it.
     let builder = text_index.index.reader_builder().reload_policy(ReloadPolicy::Manual);
     let reader: IndexReader = builder.try_into().map_err(|error: tantivy::TantivyError| error.to_string())?;
     Ok(OpenIndex { searcher: reader.searcher(), reached, stamp })
 }
 
-/// The text index while something is added to it.
+/// The text index while documents are added to it.
 pub(super) struct TextIndexing<'s> {
     store: &'s SqliteStore,
-    /// What was added so far, or what went wrong.
+    /// The index with the documents added so far, or the error.
     adding: Result<Adding, SearchError>,
-    /// Whoever has it locked writes; closing it lets the next one in. None if it could not be locked.
+    /// The lock that a writer holds; closing the file lets the next writer in. None if it could not be locked.
     queue: Option<File>,
 }
 
-/// An index with what was added to it since its last commit.
+/// An index with the documents that were added since its last commit.
 struct Adding {
     text_index: TextIndex,
-    /// The revision it had reached before. None if it is new.
+    /// The revision that the index had reached before. None if it is new.
     reached: Option<i64>,
-    /// Documents with a higher number than this are not in it, so there is nothing to be replaced.
+    /// The highest number of a document in the index. Documents with a higher one replace nothing.
     highest: DocumentRow,
     /// Made when there is something to add.
     writer: Option<IndexWriter>,
-    /// Revisions of which everything was added when they were committed.
+    /// Revisions whose documents were all added when they were committed.
     covered: HashSet<i64>,
     n_added: usize,
-    /// The identity of the store before anything was added. Should sessions be forgotten meanwhile, it is another one
-    /// afterwards, and the index is of no use.
+    /// The identity of the store before anything was added. If sessions are forgotten meanwhile, the identity changes, and
+    /// the index is useless.
     identity: String,
 }
 
 impl follow::Indexing for TextIndexing<'_> {
-    /// The documents must be all of the revision that an index knows.
+    /// Adds the documents of a revision. They must be all that an index knows of that revision.
     fn add(&mut self, committed: Indexable) {
         let Some((revision, documents)) = committed.content::<(i64, Vec<ToIndex>)>() else { return };
         if let Ok(adding) = &mut self.adding
@@ -399,14 +399,14 @@ impl follow::Indexing for TextIndexing<'_> {
 }
 
 impl TextIndexing<'_> {
-    /// Finishes. If that fails, the index is thrown away and built again, once.
+    /// Finishes. If that fails, deletes the index and rebuilds it, once.
     fn finish_all(self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError> {
         let TextIndexing { store, adding, queue } = self;
         let done = adding.and_then(|adding| adding.finish(store, progress));
         match done {
             // Where there is no room, an index that lags is better than none.
             Err(SearchError::Index { .. }) if queue.is_some() && !is_full(store) => {
-                Adding::anew(store)?.finish(store, progress)
+                Adding::empty(store)?.finish(store, progress)
             }
             done => done,
         }
@@ -424,8 +424,8 @@ impl Adding {
         Adding::new(store, TextIndex::open(store)?)
     }
 
-    /// Begins with an empty index, in the place of what is there.
-    fn anew(store: &SqliteStore) -> Result<Adding, SearchError> {
+    /// Begins with an empty index, in place of an existing one.
+    fn empty(store: &SqliteStore) -> Result<Adding, SearchError> {
         Adding::new(store, TextIndex::create(store)?)
     }
 
@@ -445,7 +445,7 @@ impl Adding {
     fn add(&mut self, revision: i64, documents: Vec<ToIndex>) -> Result<(), SearchError> {
         self.open_writer()?;
         let Adding { text_index, writer: Some(writer), .. } = self else { return Ok(()) };
-        // Of a document that was stored twice, the later state counts.
+        // If a document was stored twice, the later state counts.
         let mut seen = HashSet::with_capacity(documents.len());
         let latest: Vec<ToIndex> =
             documents.into_iter().rev().filter(|document| seen.insert(document.n)).collect();
@@ -478,12 +478,12 @@ impl Adding {
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Result<Indexed, SearchError> {
         let damaged = self.text_index.failed("it is damaged");
-        // Should a file be damaged since it was verified, tantivy may panic.
+        // If a file was damaged after it was verified, tantivy may panic.
         let finish = AssertUnwindSafe(|| self.add_rest(store, progress));
         panic::catch_unwind(finish).unwrap_or(Err(damaged))
     }
 
-    /// Adds what was committed and not added yet, and commits.
+    /// Adds the documents of the store that were not added yet, and commits.
     fn add_rest(
         mut self,
         store: &SqliteStore,
@@ -514,7 +514,7 @@ impl Adding {
         let done = AtomicUsize::new(0);
         let added: Result<Vec<()>, SearchError> = parallel::run(|| {
             let batches = documents.par_chunks(BATCH).map(|batch| {
-                // Read in one transaction, given to tantivy after it.
+                // Documents are read in one transaction, and given to tantivy after it.
                 let read = store.read(|connection| {
                     let mut context = None;
                     let entries = batch.iter().map(|n| entry(connection, *n, &mut context));
@@ -530,7 +530,7 @@ impl Adding {
         });
         added?;
         text_index.commit(&mut writer, &reached)?;
-        // A merge that fails leaves what was committed as it is.
+        // A merge that fails leaves the commit as it is.
         let _ = writer.wait_merging_threads();
         text_index.end_writing();
         Ok(Indexed { documents: documents.len() + n_added, revision: head })
@@ -538,7 +538,7 @@ impl Adding {
 }
 
 impl TextIndex {
-    /// Removes what was added of these documents before.
+    /// Removes the entries of these documents.
     fn remove(
         &self,
         writer: &IndexWriter,
@@ -551,7 +551,7 @@ impl TextIndex {
         Ok(())
     }
 
-    /// Adds a document of a session, unless there is nothing in it to be found.
+    /// Adds a document of a session, unless it has no text to be found.
     fn add(
         &self,
         writer: &IndexWriter,

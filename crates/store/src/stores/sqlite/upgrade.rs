@@ -1,4 +1,4 @@
-//! Bringing the tables of an earlier version up to date: after a backup, and all at once.
+//! Upgrading the tables of an earlier version: after a backup, and all at once.
 
 use annals_core::Position;
 use annals_core::id::{ERA_MILLIS, Millis};
@@ -14,7 +14,7 @@ use super::restore::unused;
 use super::rows::LEADER_FIRST;
 use crate::upkeep::BackupError;
 
-/// Brings a store up to date. `upgrades` lead from each version to the next, beginning with version 1. A step after which
+/// Upgrades a store. `upgrades` lead from each version to the next, beginning with version 1. A step after which
 /// earlier versions of annals would read the store wrongly also raises `reader` in `meta`.
 pub(super) fn upgrade(file: &StoreFile, upgrades: &[&str]) -> Result<(), OpenStoreError> {
     let path = file.path();
@@ -39,14 +39,14 @@ pub(super) fn upgrade(file: &StoreFile, upgrades: &[&str]) -> Result<(), OpenSto
         }
     };
     tracing::info!(store = ?path, from = n_done + 1, to = latest, "upgrade the tables of a store");
-    // Nobody writes now, so this is the state that is changed.
+    // No other process writes now, so the backup is of the state that is upgraded.
     let kept = unused(path, &format!(".before-schema-{latest}"));
     let draft = Draft::beside(path).map_err(|error| unsaved(file, error))?;
     file.read(|connection| draft.copy(connection, &|_, _| {})).map_err(failed)?;
     draft.place_new(&kept).map_err(|error| unsaved(file, error))?;
     let done = run(&writing, n_done, steps, latest).and_then(|()| writing.commit());
     if let Err(error) = done {
-        // Nothing has changed, so there is nothing that would have to be kept.
+        // Nothing has changed, so the backup is not needed.
         let _ = std::fs::remove_file(&kept);
         return Err(match failed(error) {
             OpenStoreError::Refused { path, what } => {
@@ -71,10 +71,10 @@ fn run(connection: &Connection, n_done: usize, steps: &[&str], latest: i64) -> r
     connection.execute("UPDATE meta SET value = ?1 WHERE name = 'schema'", [latest]).map(drop)
 }
 
-/// How many steps there are up to the one that brings positions.
+/// The number of steps up to the one that introduces positions.
 const TO_POSITIONS: usize = 5;
 
-/// Computes the positions of messages and parts, where eras are yet: as they were ordered before schema 6.
+/// Computes the positions of messages and parts from the eras that the column still holds: they keep their order from before schema 6.
 fn place_messages(connection: &Connection) -> rusqlite::Result<()> {
     let sessions: Vec<SessionRow> = connection
         .prepare("SELECT n FROM document WHERE owner = 0 AND kind = ?1")?
@@ -98,7 +98,7 @@ fn place_messages(connection: &Connection) -> rusqlite::Result<()> {
         for (n, id, era, made) in messages {
             let position = match made {
                 Some(made) if is_by_time == Some(true) => Position::new(made),
-                // Of a message that is gone only its id tells when it was made.
+                // Only the id of a message that is gone tells when it was made.
                 _ => Position::in_era(era, &id),
             };
             let era = made.map_or(era, |made| made.div_euclid(ERA_MILLIS));
@@ -115,7 +115,7 @@ fn place_messages(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// There is no backup, so nothing is changed.
+/// The error for a failed backup, after which nothing is upgraded.
 fn unsaved(file: &StoreFile, error: BackupError) -> OpenStoreError {
     let path = file.path().display().to_string();
     match error {
@@ -154,7 +154,7 @@ mod tests {
         steps()[..UPGRADES.len() + 1].to_vec()
     }
 
-    /// The name of the backup that is made before a store becomes this many versions newer than it can be.
+    /// The name of the backup before an upgrade to this many versions after the current one.
     fn backup(n_newer: i64) -> String {
         format!("annals.db.before-schema-{}", SCHEMA + n_newer)
     }
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// What makes a store of version 1 out of one of this version.
+    /// The SQL that turns a store of this version into one of version 1.
     const BACK_TO_1: &str =
         concat!(include_str!("../../../tests/back-to-5.sql"), include_str!("../../../tests/back-to-1.sql"));
 
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(names(directory.path()), ["annals.db", &backup(0)]);
     }
 
-    /// A store of before schema 4 took an answer that ended with tool calls for the end of a turn.
+    /// Before schema 4, a store took an answer that ended with tool calls for the end of a turn.
     #[test]
     fn states_of_sessions_are_told_by_the_new_rule() {
         use annals_core::id::{MessageId, SessionId};
@@ -362,7 +362,7 @@ mod tests {
         assert!(store.check(0, &|| {}).unwrap().is_empty());
         commit(&store, "b").unwrap();
         drop(store);
-        // One that works later does so from the beginning.
+        // A later upgrade that works starts from the beginning.
         assert_eq!(text(&SqliteStore::open_with(&path, &steps()).unwrap()), "\"b\"");
     }
 
@@ -396,7 +396,7 @@ mod tests {
         assert!(matches!(error, OpenStoreError::Damaged { .. }), "{error}");
     }
 
-    /// One of those that upgrade: not a test, but what the test starts this binary for.
+    /// One of the processes that upgrade: not a test, but the part that the test starts this binary for.
     #[test]
     fn upgrader_among_others() {
         let Ok(path) = std::env::var(STORE) else { return };

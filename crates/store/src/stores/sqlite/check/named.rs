@@ -1,4 +1,4 @@
-//! Names of documents for people, as far as rows or the index of a damaged file tell them.
+//! Names of documents for people, as far as the rows or the index of a damaged file tell them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ pub(super) struct NamedDocument {
     pub(super) session: Option<String>,
 }
 
-/// What a row of `document` says of where it belongs.
+/// The columns of `document` that tell where a row belongs.
 #[derive(Debug, Clone)]
 pub(super) struct DocumentEntry {
     pub(super) owner: i64,
@@ -40,7 +40,7 @@ impl DocumentEntry {
 }
 
 impl NamedDocument {
-    /// The name of a document, as far as it can be found out.
+    /// The name of a document, as far as it can be found.
     pub(super) fn of(connection: &Connection, n: i64) -> NamedDocument {
         NamedDocument::found(n, |n| DocumentEntry::of(connection, n).ok().flatten())
     }
@@ -63,7 +63,7 @@ impl NamedDocument {
         let session = session.filter(|id| SessionId::parse(id).is_ok()).map(str::to_owned);
         let place = match (key, kind) {
             (Some(key), _) => row_place(&key),
-            // What it belongs to is not to be had.
+            // The owner cannot be read.
             (None, Some(Kind::Message)) => format!("message[{}]", this.id),
             (None, Some(Kind::Part)) => format!("part[{}]", this.id),
             _ => nameless().place,
@@ -72,7 +72,7 @@ impl NamedDocument {
     }
 }
 
-/// What the index of documents tells about rows that cannot be read.
+/// The entries of the index of documents for rows that cannot be read.
 #[derive(Debug, Default)]
 pub(super) struct DocumentIndex {
     pub(super) wanted: Vec<i64>,
@@ -80,8 +80,8 @@ pub(super) struct DocumentIndex {
 }
 
 impl DocumentIndex {
-    /// Reads the entries of the rows that `is_wanted`, and of what they belong to. The index has all of it, so none of the
-    /// rows themselves is touched.
+    /// Reads the entries of the rows that `is_wanted`, and of their owners. The index has all of these columns, so no row
+    /// itself is touched.
     pub(super) fn read(
         connection: &Connection,
         is_wanted: &dyn Fn(i64) -> bool,
@@ -94,7 +94,7 @@ impl DocumentIndex {
                 connection.prepare("SELECT n, owner, kind, id FROM document INDEXED BY document_key")?;
             let mut rows = statement.query([])?;
             let mut found = Vec::new();
-            // What follows in a damaged index is not to be had.
+            // The rest of a damaged index cannot be read.
             while let Ok(Some(row)) = rows.next() {
                 let (Ok(n), Ok(owner)) = (row.get::<_, i64>(0), row.get::<_, i64>(1)) else { continue };
                 if (pass == 0 && is_wanted(n)) || missing.contains(&n) {

@@ -1,4 +1,4 @@
-//! Places of documents: the rows that exist, and those that are made for documents that others only name so far.
+//! Places of documents: existing rows, and new ones for documents that others only name so far.
 
 use annals_core::id::{MessageId, Millis, SessionId};
 use annals_core::{Key, Position};
@@ -9,11 +9,11 @@ use super::super::numbers::DocumentRow;
 use super::super::rows::{number, session_row};
 use super::Revising;
 
-/// Where a document is, or will be.
+/// The row of a document, existing or reserved.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     pub(super) n: DocumentRow,
-    /// Whether nothing can be below it yet.
+    /// Whether no document can belong to it yet.
     pub(super) is_new: bool,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct MessageSlot {
 }
 
 impl Revising<'_> {
-    /// What a document stands below, and what it is called there. None where that does not exist.
+    /// The owner of a document, and the document's id below it. None if the owner does not exist.
     pub(super) fn owner(&mut self, key: &Key) -> rusqlite::Result<Option<(Slot, String)>> {
         let root = Slot { n: DocumentRow::NO_OWNER, is_new: false };
         Ok(match key {
@@ -48,7 +48,7 @@ impl Revising<'_> {
         })
     }
 
-    /// The same, with places made for what is only named so far.
+    /// The owner of a document, and the document's id below it. Makes places for owners that are only named so far.
     pub(super) fn owner_or_new(&mut self, key: &Key) -> rusqlite::Result<(Slot, String)> {
         let root = Slot { n: DocumentRow::NO_OWNER, is_new: false };
         Ok(match key {
@@ -95,7 +95,7 @@ impl Revising<'_> {
             return Ok(slot);
         }
         let n = self.placeholder(session.n, Kind::Message, id.as_str(), Position::by_id(id, self.time))?;
-        // From now on something is below the session.
+        // From now on a document belongs to the session.
         self.sessions.values_mut().filter(|slot| slot.n == session.n).for_each(|slot| slot.is_new = false);
         let slot = MessageSlot { slot: Slot { n, is_new: true }, made: None };
         self.message = Some((session.n.into(), id.clone(), slot));
@@ -125,7 +125,7 @@ impl Revising<'_> {
         Ok(Some(slot))
     }
 
-    /// A place for a document of which nothing but the name is known.
+    /// Makes a place for a document of which only the name is known.
     pub(super) fn placeholder(
         &self,
         owner: DocumentRow,

@@ -1,4 +1,4 @@
-//! What the text index is to know of a document.
+//! Entries of the text index, made from documents.
 
 use std::cell::RefCell;
 
@@ -19,7 +19,7 @@ use crate::figures::{Figures, Role};
 /// The name under which the tokenizer is known to tantivy.
 pub(super) const TOKENIZER: &str = "annals";
 
-/// Columns: the number of the document, that of its session, when its message was made, how much a hit in it counts.
+/// Columns: the number of the document, that of its session, when its message was made, the weight of a hit in it.
 pub(in super::super) const NUMBER: &str = "n";
 pub(in super::super) const SESSION: &str = "session";
 pub(in super::super) const MADE: &str = "made";
@@ -34,11 +34,11 @@ const WEIGHT_FIELD: Field = Field::from_field_id(3);
 pub(in super::super) const PROPERTY: Field = Field::from_field_id(4);
 pub(in super::super) const TEXT: Field = Field::from_field_id(5);
 
-/// Of a longer text only the beginning is indexed; scanning finds the rest. OpenCode cuts what tools print at 50 KB.
+/// Upper bound on the indexed beginning of a text; scanning finds the rest. OpenCode cuts the output of tools at 50 KB.
 const MAX_TEXT: usize = 16 << 20;
-/// What an entry takes beside its text.
+/// Memory that an entry takes beside its text.
 const ROOM: usize = 256;
-/// A longer text is not kept as room for the next.
+/// Upper bound on a text buffer that is kept for the next document.
 const MAX_SCRATCH: usize = 1 << 20;
 
 pub(super) fn schema() -> Schema {
@@ -61,15 +61,15 @@ pub(super) fn schema() -> Schema {
     schema.build()
 }
 
-/// A document as the index takes it, but for its numbers.
+/// A document as the index takes it, without its numbers.
 #[derive(Debug)]
 pub(crate) struct IndexEntry {
     document: TantivyDocument,
-    /// How long its text is.
+    /// The length of its text.
     pub(super) n_bytes: usize,
 }
 
-/// What parts of one message have in common; they come one after the other.
+/// The properties that the parts of one message share; these parts come one after the other.
 #[derive(Debug)]
 pub(crate) struct IndexContext {
     message: DocumentRow,
@@ -80,7 +80,7 @@ pub(crate) struct IndexContext {
 }
 
 impl IndexContext {
-    /// What a message tells. Its numbers are not known yet.
+    /// The context that a message gives. Its numbers are not known yet.
     pub(crate) fn of(figures: &Figures) -> IndexContext {
         let mut properties = Vec::new();
         match figures.role {
@@ -103,8 +103,8 @@ impl IndexContext {
 }
 
 impl IndexEntry {
-    /// What the index is to know of a document; none if there is nothing in it to be found. `context` is the message that
-    /// it is, or is a part of.
+    /// The entry of a document. None if it has no text to be found. `context` is of the message that the document is, or
+    /// belongs to.
     pub(crate) fn of(key: &Key, document: &Document, context: Option<&IndexContext>) -> Option<IndexEntry> {
         thread_local! {
             static TEXT_OF_DOCUMENT: RefCell<String> = const { RefCell::new(String::new()) };
@@ -155,7 +155,7 @@ impl IndexEntry {
         IndexEntry { document: entry, n_bytes: text.len() }
     }
 
-    /// The same with its numbers, which it gets when it is stored.
+    /// This entry with the document's numbers, which it gets when it is stored.
     pub(super) fn numbered(self, n: DocumentRow, session: SessionRow) -> TantivyDocument {
         let mut document = self.document;
         document.add_u64(NUMBER_FIELD, n.0.unsigned_abs());
@@ -164,8 +164,7 @@ impl IndexEntry {
     }
 }
 
-/// What the index is to know of a stored document, and the number of its session. None if there is nothing in it to be
-/// found.
+/// The entry of a stored document, and the number of its session. None if the document has no text to be found.
 pub(super) fn entry(
     connection: &Connection,
     n: DocumentRow,

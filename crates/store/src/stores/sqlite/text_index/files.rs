@@ -1,4 +1,4 @@
-//! The files of the text index: for their owner's eyes only, swept of what a killed writer left, readable also where nothing can
+//! The files of the text index: readable only by their owner, swept of a killed writer's leftovers, usable also where nothing can
 //! be written.
 
 use std::collections::HashSet;
@@ -18,13 +18,13 @@ use crate::platform;
 
 /// The list of the files that tantivy has made.
 const MANAGED: &str = ".managed.json";
-/// What tantivy has committed.
+/// The file that describes tantivy's last commit.
 pub(super) const META: &str = "meta.json";
-/// There while something is written. Who finds it before writing knows that the last writer did not finish.
+/// A file that exists while a writer works. A writer that finds it knows that the last one did not finish.
 const WRITING: &str = ".annals-writing";
-/// A line for each file whose checksum was compared: its stamp and its name.
+/// A file with a line for each file whose checksum was compared: its stamp and its name.
 pub(super) const VERIFIED: &str = ".annals-verified";
-/// What each segment may have.
+/// The files that each segment may have.
 const COMPONENTS: [SegmentComponent; 7] = [
     SegmentComponent::Postings,
     SegmentComponent::Positions,
@@ -37,8 +37,8 @@ const COMPONENTS: [SegmentComponent; 7] = [
 
 /// The directory of an index.
 ///
-/// tantivy's own makes files that everybody can read, waits for a pipe that has the name of a file, and wants a lock file to be
-/// written before anything is opened.
+/// tantivy's own directory makes files that every user can read, waits for a pipe that has the name of a file, and writes a lock
+/// file before it opens anything.
 #[derive(Debug, Clone)]
 pub(super) struct IndexFiles {
     mapped: MmapDirectory,
@@ -49,7 +49,7 @@ pub(super) struct IndexFiles {
 struct IndexFile(File);
 
 impl IndexFiles {
-    /// The directory at a path. A link to one is none: what a link leads to is not ours to sweep.
+    /// The directory at a path. A link to a directory is refused: its target is not ours to sweep.
     pub(super) fn open(path: &Path) -> Result<IndexFiles, String> {
         match path.symlink_metadata() {
             Ok(metadata) if metadata.is_dir() => {}
@@ -60,13 +60,13 @@ impl IndexFiles {
         Ok(IndexFiles { mapped, path: path.to_owned() })
     }
 
-    /// Makes an empty directory, in the place of whatever has the name.
+    /// Makes an empty directory, in place of anything that has the name.
     pub(super) fn create(path: &Path) -> io::Result<()> {
         discard(path)?;
         platform::create_private_directory(path)
     }
 
-    /// Notes that somebody writes. Called with the lock of the index held; tells whether the last writer did not finish.
+    /// Notes that a writer works. Called with the lock of the index held. True if the last writer did not finish.
     pub(super) fn begin_writing(&self) -> io::Result<bool> {
         let marker = self.path.join(WRITING);
         match platform::create_private_file(&marker) {
@@ -76,7 +76,7 @@ impl IndexFiles {
         }
     }
 
-    /// Notes that everything was written. The note is not synced: after a power cut the files are looked at once more.
+    /// Notes that everything was written. The note is not synced: after a power cut the files are checked once more.
     pub(super) fn end_writing(&self) {
         let _ = std::fs::remove_file(self.path.join(WRITING));
     }
@@ -86,7 +86,7 @@ impl IndexFiles {
         &self.path
     }
 
-    /// A file that a commit names and that is not there.
+    /// The first file that a commit names and that is missing.
     pub(super) fn missing(&self, meta: &IndexMeta) -> Option<PathBuf> {
         named(meta).find(|path| !self.path.join(path).exists())
     }
@@ -96,7 +96,7 @@ impl IndexFiles {
     /// A writer that was killed leaves files, and the next one may want to use their names: those of deletions are made of
     /// counters that start over at the last commit.
     pub(super) fn sweep(&self, meta: &IndexMeta) -> io::Result<()> {
-        // Readers hold it while they open the files that the last commit names.
+        // Readers hold this lock while they open the files that the last commit names.
         let _readers = self.acquire_lock(&META_LOCK).map_err(|error| io::Error::other(error.to_string()))?;
         let mut kept: HashSet<PathBuf> = HashSet::from([META, MANAGED, WRITING, VERIFIED].map(PathBuf::from));
         kept.extend([META_LOCK.filepath.clone(), tantivy::directory::INDEX_WRITER_LOCK.filepath.clone()]);
@@ -123,7 +123,7 @@ pub(super) fn named(meta: &IndexMeta) -> impl Iterator<Item = PathBuf> {
     meta.segments.iter().flat_map(of_segment)
 }
 
-/// Removes whatever has a name. Links are not followed.
+/// Removes the file or directory with a name. Does not follow links.
 pub(super) fn discard(path: &Path) -> io::Result<()> {
     let removed = match path.symlink_metadata() {
         Ok(metadata) if metadata.is_dir() => std::fs::remove_dir_all(path),
@@ -138,7 +138,7 @@ pub(super) fn discard(path: &Path) -> io::Result<()> {
 
 impl Directory for IndexFiles {
     fn get_file_handle(&self, path: &Path) -> Result<Arc<dyn FileHandle>, OpenReadError> {
-        // The mapping of something else than a file would be waited for.
+        // Opening a pipe or the like for mapping would wait.
         match self.path.join(path).symlink_metadata() {
             Ok(metadata) if !metadata.is_file() => {
                 let error = io::Error::new(io::ErrorKind::InvalidData, "not a file");
@@ -175,7 +175,7 @@ impl Directory for IndexFiles {
 
     fn atomic_write(&self, path: &Path, data: &[u8]) -> io::Result<()> {
         self.mapped.atomic_write(path, data)?;
-        // Files that the former commit names are removed next. Should the power fail, that must not be all that is seen of it.
+        // The files of the former commit are removed next. After a power cut, the removal must not survive without the new commit.
         if path == Path::new(META) { self.mapped.sync_directory() } else { Ok(()) }
     }
 
@@ -197,8 +197,8 @@ impl Directory for IndexFiles {
         match locked {
             Ok(file) => Ok(DirectoryLock::from(Box::new(file))),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(LockError::LockBusy),
-            // It keeps files from being removed between the reading of the list of them and their opening. Should that
-            // happen, the search fails and can be repeated.
+            // The lock keeps files from being removed between reading their list and opening them. If that happens without it,
+            // the search fails and can be repeated.
             Err(_) if lock.filepath == META_LOCK.filepath => Ok(DirectoryLock::from(Box::new(()))),
             Err(error) => Err(LockError::wrap_io_error(error)),
         }

@@ -1,7 +1,7 @@
 //! Documents of the text index by their numbers.
 //!
-//! As terms of the index the numbers would be a tenth of it and of the time it takes, only to be looked up when something
-//! has changed. So they are columns, and all that has changed is looked for in one go.
+//! As terms of the index, the numbers would take a tenth of its size and of the time to build it, and are needed only when
+//! documents have changed. So they are columns, and one pass finds all changed documents.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tantivy::{BitSet, DocId, Score, SegmentReader, TantivyError};
 
 use super::super::numbers::DocumentRow;
 
-/// Everything that has one of these numbers.
+/// The query for all documents that have one of these numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Numbered {
     column: &'static str,

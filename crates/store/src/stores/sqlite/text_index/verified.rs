@@ -1,8 +1,8 @@
-//! Which files of the text index hold what was written to them.
+//! Verified files of the text index: those that are known to hold what was written to them.
 //!
-//! tantivy trusts its files, and panics now and then where one is damaged. Each of them ends with a checksum. To compare all
-//! checksums before each search would take longer than the search, so it is noted which files were compared, and what told
-//! then that nobody had changed them. Only files that are new or have changed since are read.
+//! tantivy trusts its files, and may panic where one is damaged. Each file ends with a checksum. Comparing all checksums
+//! before each search would take longer than the search. So a note lists the files that were compared, with a stamp that
+//! tells whether a file has changed since. Only files that are new or have changed are read.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ use super::files::{IndexFiles, VERIFIED, named};
 use crate::ids::hex;
 use crate::platform::Stamp;
 
-/// What tantivy puts at the end of every file takes more than this. With less, it panics.
+/// Lower bound on the length of a file: tantivy's footer takes more than this, and tantivy panics if there is less.
 const SHORTEST: u64 = 8;
 
 /// Which files are compared with their checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VerifyScope {
     All,
-    /// Those that are new or have changed since they were compared.
+    /// Files that are new or have changed since they were compared.
     Changed,
 }
 
-/// Compares the files that a commit names with their checksums. The error says which is damaged.
+/// Compares the files that a commit names with their checksums. The error says which file is damaged.
 pub(super) fn verify(
     index: &Index,
     files: &IndexFiles,
@@ -58,12 +58,12 @@ pub(super) fn verify(
     Ok(())
 }
 
-/// Notes that the files that a commit names hold what was written to them. Called by the one who wrote them, or compared them.
+/// Notes that the files that a commit names are intact. Called after writing or comparing them.
 pub(super) fn note(files: &IndexFiles, meta: &IndexMeta) {
     write(files, &present(files, meta));
 }
 
-/// The files that a commit names, with what tells that nobody has changed them.
+/// The files that a commit names, with the stamps that tell whether they have changed.
 fn present(files: &IndexFiles, meta: &IndexMeta) -> Vec<(PathBuf, Stamp)> {
     let stamped = |path: PathBuf| {
         let stamp = Stamp::at(&files.path().join(&path));
@@ -76,8 +76,8 @@ fn line(path: &Path, stamp: Stamp) -> String {
     format!("{} {}", hex(&stamp.to_bytes()), path.display())
 }
 
-/// Without the note, files are compared again. So it matters little if it cannot be written: on a disk that cannot be
-/// written to, for instance.
+/// Writes the note. Without it, files are compared again, so it matters little if it cannot be written: on a read-only
+/// disk, for instance.
 fn write(files: &IndexFiles, present: &[(PathBuf, Stamp)]) {
     let lines: String = present.iter().map(|(path, stamp)| line(path, *stamp) + "\n").collect();
     let _ = files.atomic_write(Path::new(VERIFIED), lines.as_bytes());

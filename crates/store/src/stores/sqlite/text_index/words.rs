@@ -1,4 +1,4 @@
-//! Words as tantivy takes them, and how far it has got with them.
+//! The tokenizer that gives words to tantivy, and the backlog of text that tantivy has not taken yet.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use annals_core::search::token::TokenCursor;
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
-/// So many bytes of text are given to tantivy before it is waited for.
+/// Upper bound on the bytes of text given to tantivy before the writer waits for it.
 const MAX_AHEAD: usize = 8 << 20;
-/// A writer that has not taken anything for so long may have failed, which adding to it tells.
+/// How long to wait for tantivy to take text. After that it may have failed, which the next addition tells.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Bytes of text that tantivy has not come to yet. It takes any number of documents and lets them wait in memory.
+/// Bytes of text that tantivy has not processed yet. tantivy accepts any number of documents and lets them wait in memory.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     bytes: Mutex<usize>,
@@ -43,7 +43,7 @@ impl Backlog {
     }
 }
 
-/// Words as the index has them.
+/// The tokenizer of the index.
 #[derive(Debug, Clone)]
 pub(super) struct WordTokenizer {
     token: Token,
