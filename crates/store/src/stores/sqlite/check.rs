@@ -414,7 +414,7 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
         }
         (_, Ok(None)) => add(ProblemKind::DanglingRow, "what it belongs to does not exist".to_owned()),
         (_, Ok(Some(_))) => {
-            add(ProblemKind::DanglingRow, "it belongs to something it cannot belong to".to_owned());
+            add(ProblemKind::DanglingRow, "it belongs to a document of the wrong kind".to_owned());
         }
     }
     for revision in [number(4)?, number(5)?] {
@@ -496,7 +496,7 @@ fn underived(
         (Facts::Message(expected), Some(found), None) if is_same(&expected, &found) => return None,
         (Facts::Call(expected), None, Some(found)) if expected == found => return None,
         (Facts::Message(_), None, _) | (Facts::Call(_), _, None) => "its figures are missing",
-        (Facts::None, ..) => "there are figures of it, and it has none",
+        (Facts::None, ..) => "figures are stored for it, and it has none",
         _ => "its figures are not what it says",
     };
     Some(detail.to_owned())

@@ -62,7 +62,7 @@ pub(super) fn examine(row: &Row<'_>, first: usize, bound: Bound) -> rusqlite::Re
     let (hash, form, size) = match (hash, form, size, data) {
         (ValueRef::Null, ValueRef::Null, ValueRef::Null, ValueRef::Null) => return Ok(Examined::Absent),
         (ValueRef::Blob(hash), ValueRef::Integer(form), ValueRef::Integer(size), _) => (hash, form, size),
-        _ => return flawed("its columns are not what they should be"),
+        _ => return flawed("its columns have values of the wrong type"),
     };
     let Some(hash) = StateHash::read(hash) else { return flawed("its hash is none") };
     let project = row.get_ref(first + 4)?.as_str_or_null().ok().flatten();

@@ -180,7 +180,7 @@ impl SqliteStore {
         };
         let found = match found {
             Ok(open) if !self.has_reached(&open.reached)? => {
-                Err("it is of another state of the store".to_owned())
+                Err("it belongs to another state of the store".to_owned())
             }
             found => found,
         };

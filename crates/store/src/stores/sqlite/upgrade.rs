@@ -34,7 +34,7 @@ pub(super) fn upgrade(file: &StoreFile, upgrades: &[&str]) -> Result<(), OpenSto
         Some(n_done) if n_done < upgrades.len() => (n_done, &upgrades[n_done..]),
         Some(_) => return Ok(()),
         None => {
-            let what = "the version of its tables is none".to_owned();
+            let what = "the version of its tables is not valid".to_owned();
             return Err(OpenStoreError::Damaged { path: path.display().to_string(), what });
         }
     };
@@ -50,7 +50,7 @@ pub(super) fn upgrade(file: &StoreFile, upgrades: &[&str]) -> Result<(), OpenSto
         let _ = std::fs::remove_file(&kept);
         return Err(match failed(error) {
             OpenStoreError::Refused { path, what } => {
-                let what = format!("its tables cannot be brought up to date, and are as they were: {what}");
+                let what = format!("its tables cannot be upgraded, and are unchanged: {what}");
                 OpenStoreError::Refused { path, what }
             }
             other => other,
@@ -355,7 +355,7 @@ mod tests {
             &[&next()[..], &["CREATE TABLE x (y); INSERT INTO nowhere VALUES (1)"]].concat(),
         )
         .unwrap_err();
-        assert!(error.to_string().contains("are as they were: no such table: nowhere"), "{error}");
+        assert!(error.to_string().contains("are unchanged: no such table: nowhere"), "{error}");
         assert_eq!(names(directory.path()), ["annals.db"]);
         let store = SqliteStore::open(&path).unwrap();
         assert_eq!(text(&store), "\"a\"");
