@@ -11,16 +11,16 @@ use crate::options::Global;
 /// Find, read, measure, move and mend the conversations of coding agents
 ///
 /// annals works on the sessions that OpenCode keeps: list, read and search them, add up what they cost, export and import
-/// them, check them for damage. It answers from a store of its own, which every command first brings up to date with OpenCode's
-/// homes, and which keeps what OpenCode deletes or overwrites. Without a command it shows what there is.
+/// them, check them for damage. It answers from a store of its own, which every command first syncs with OpenCode's homes, and
+/// which keeps what OpenCode deletes or overwrites. Without a command it shows an overview.
 #[derive(Debug, Parser)]
 #[command(name = "annals", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "\
 A session is named by its id, a unique beginning of it, `last`, or a unique piece of its title.
-Exit codes: 0 done, 1 could not, 2 bad usage, 3 done but something was unreadable or a check found problems.
+Exit codes: 0 done, 1 failed, 2 bad usage, 3 done but something was unreadable or a check found problems.
 
 Examples:
-  annals                           what there is
+  annals                           overview of your sessions
   annals list --since 7d           sessions of the last week
   annals show last                 read the latest conversation
   annals search empty cart         find what was said

@@ -1,4 +1,4 @@
-//! Asking before something is done that is hard to take back.
+//! Asks before a change that is hard to take back.
 
 use std::io::{self, BufRead, IsTerminal};
 
@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::output::ask;
 
-/// Asks a question, and takes anything but yes for no.
+/// Asks a question; any answer but yes is a no.
 pub(crate) fn confirmed(question: &str) -> Result<bool, CliError> {
     ask(&format!("{question} [y/N]"))?;
     let mut answer = String::new();
@@ -14,7 +14,7 @@ pub(crate) fn confirmed(question: &str) -> Result<bool, CliError> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Asks a question, unless the user has said yes already. Where nobody can be asked, that has to be said.
+/// Asks a question, unless `--yes` was given. Without a terminal to ask on, `--yes` is required.
 pub(crate) fn agreed(context: &Context, yes: bool, question: &str) -> Result<bool, CliError> {
     if yes {
         return Ok(true);

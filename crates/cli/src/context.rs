@@ -1,4 +1,4 @@
-//! What a command works with: where sessions are, the clock, the output. `homes.rs` opens them.
+//! The surroundings of a command: where sessions are, the clock, the output. `homes.rs` opens the sessions.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -25,16 +25,16 @@ pub(crate) struct Context {
     verbose: bool,
     pub(crate) clock: Clock,
     pub(crate) current_dir: PathBuf,
-    /// What `--home` names.
+    /// The homes that `--home` names.
     pub(crate) homes: Vec<HomeUrl>,
     pub(crate) data_directory: Option<PathBuf>,
     pub(crate) opencode_db: Option<PathBuf>,
     pub(crate) store: StorePlace,
-    /// Whether the store is to be brought up to date first.
+    /// Whether the store is synced first.
     pub(crate) is_syncing: bool,
-    /// Whether an operation was carried out that no store could record.
+    /// Whether this command carried out an operation that no store could record.
     pub(crate) is_unrecorded: Arc<AtomicBool>,
-    /// The user's homes, once they were looked for.
+    /// The user's homes, once they were searched for.
     pub(crate) found: OnceLock<Vec<PathBuf>>,
     output: OutputOptions,
 }
@@ -43,14 +43,14 @@ pub(crate) struct Context {
 #[derive(Debug, Clone)]
 pub(crate) struct StorePlace {
     pub(crate) path: Option<PathBuf>,
-    /// Whether the user has said so.
+    /// Whether the user named the store.
     pub(crate) is_named: bool,
 }
 
 impl Context {
     pub(crate) fn new(global: &Global) -> Result<Context, CliError> {
         let current_dir = std::env::current_dir()
-            .map_err(|error| CliError::new(format!("cannot tell the current directory: {error}")))?;
+            .map_err(|error| CliError::new(format!("cannot determine the current directory: {error}")))?;
         let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
         let home = absolute("HOME").or_else(|| absolute("USERPROFILE"));
@@ -83,7 +83,7 @@ impl Context {
         })
     }
 
-    /// The same surroundings with another home, and without paging.
+    /// These surroundings with another home, and without paging.
     pub(crate) fn on(&self, home: &Path) -> Context {
         Context {
             homes: vec![HomeUrl::from(home)],
@@ -107,27 +107,27 @@ impl Context {
         Output::new(OutputOptions { pager: false, ..self.output })
     }
 
-    /// A line on standard error, unless the user wants quiet.
+    /// Writes a line to standard error, unless `--quiet` is given.
     pub(crate) fn note(&self, line: &str) {
         if !self.quiet {
             error_line(line, self.stderr_paint());
         }
     }
 
-    /// A line on standard error for those who want to know more.
+    /// Writes a line to standard error with `--verbose`.
     pub(crate) fn note_verbose(&self, line: &str) {
         if self.verbose {
             self.note(line);
         }
     }
 
-    /// Something the user should know of, although the command goes on.
+    /// Warns the user of something that does not stop the command.
     pub(crate) fn warn(&self, line: &str) {
         self.note(&format!("{} {line}", self.stderr_paint().warn_bold("warning:")));
     }
 
-    /// Says that a database is gone and only its log is left, which holds what was committed last and does not survive the
-    /// next start of OpenCode.
+    /// Warns of databases that are gone while their log is left. The log holds the last commits, and the next start of OpenCode
+    /// removes it.
     pub(crate) fn report_lone_logs(&self) -> Outcome {
         let data = self.data_directory.as_deref().filter(|_| self.homes.is_empty());
         let logs = data.map(open::lone_logs).unwrap_or_default();
@@ -135,9 +135,9 @@ impl Context {
         for log in &logs {
             let (log, database) = (log.path.display(), log.database.display());
             self.warn(&format!(
-                "{database} is gone, but its log {log} is there, and sessions may be in it. Do not start OpenCode: it would make a new database and remove the log"
+                "{database} is gone, but its log {log} is still there and may hold sessions. Do not start OpenCode: it would create a new database and remove the log"
             ));
-            self.note(&format!("{hint} make a copy of the log first; then put {database} back beside it, from a backup or a snapshot of the file system"));
+            self.note(&format!("{hint} copy the log first; then put {database} back beside it, from a backup or a file system snapshot"));
         }
         if logs.is_empty() { Outcome::Done } else { Outcome::WithProblems }
     }
@@ -171,7 +171,7 @@ impl Context {
         })
     }
 
-    /// The projects that a word on the command line means.
+    /// The projects that `wanted` names.
     fn projects(&self, homes: &dyn Read, wanted: &str) -> Result<Vec<ProjectId>, CliError> {
         let records = homes.projects()?.value;
         let recorded: Vec<ProjectId> =
@@ -215,7 +215,7 @@ impl Context {
             .hint("give an id or the beginning of one, a working tree, or `.` for the current directory"))
     }
 
-    /// The session that a word on the command line means.
+    /// The session that `wanted` names.
     pub(crate) fn session(&self, homes: &dyn Read, wanted: &str) -> Result<SessionRecord, CliError> {
         annals::find::session(homes, wanted).map_err(|error| not_found(error, &self.clock, 80))
     }

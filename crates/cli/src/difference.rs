@@ -1,4 +1,4 @@
-//! What changed in a document, for people: texts line by line, other members by name.
+//! Differences between two states of a document, for people: texts line by line, other members by name.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,34 +10,34 @@ use crate::text::{Clock, cut, harmless, one_line};
 
 /// Members below this depth are compared as they are written.
 const MAX_DEPTH: usize = 24;
-/// Lines around a change that are shown as well.
+/// Number of unchanged lines that are shown around a change.
 const AROUND: usize = 2;
-/// Texts that are longer than this are compared line by line.
+/// Texts of more bytes than this are compared line by line, and shown values are cut to this many columns.
 const SHORT: usize = 60;
 
-/// A line of what changed.
+/// A line of a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum DiffLine {
     /// The name of a member whose text follows.
     Member(String),
-    /// A member and what became of it.
+    /// A member with its old and new value.
     Became(String),
     Added(String),
     Removed(String),
     Same(String),
-    /// Lines that are not shown.
+    /// A mark for unchanged lines that are not shown.
     Left,
 }
 
-/// What differs between two states of a document. Members that OpenCode keeps for itself count as well.
-pub(crate) fn lines(before: &Document, after: &Document, clock: &Clock) -> Vec<Line> {
+/// The differences between two states of a document, including members that OpenCode keeps for itself.
+pub(crate) fn lines(before: &Document, after: &Document, clock: &Clock) -> Vec<DiffLine> {
     let (before, after) = (members(before), members(after));
     let old: HashMap<&str, &Leaf> = before.iter().map(|(path, leaf)| (path.as_str(), leaf)).collect();
     let new: HashSet<&str> = after.iter().map(|(path, _)| path.as_str()).collect();
     let mut lines = Vec::new();
     for (path, leaf) in &before {
         if !new.contains(path.as_str()) {
-            lines.push(Line::Removed(format!("{}: {}", one_line(path), leaf.shown(path, clock))));
+            lines.push(DiffLine::Removed(format!("{}: {}", one_line(path), leaf.shown(path, clock))));
         }
     }
     for (path, leaf) in &after {
@@ -47,43 +47,43 @@ pub(crate) fn lines(before: &Document, after: &Document, clock: &Clock) -> Vec<L
                 if let Leaf::Text(new) = leaf
                     && (is_long(old) || is_long(new)) =>
             {
-                lines.push(Line::Member(format!("{}:", one_line(path))));
+                lines.push(DiffLine::Member(format!("{}:", one_line(path))));
                 lines.extend(text_lines(old, new));
             }
-            Some(old) => lines.push(Line::Became(format!(
+            Some(old) => lines.push(DiffLine::Became(format!(
                 "{}: {} → {}",
                 one_line(path),
                 old.shown(path, clock),
                 leaf.shown(path, clock)
             ))),
-            None => lines.push(Line::Added(format!("{}: {}", one_line(path), leaf.shown(path, clock)))),
+            None => lines.push(DiffLine::Added(format!("{}: {}", one_line(path), leaf.shown(path, clock)))),
         }
     }
     lines
 }
 
-/// Two texts line by line, with what is the same around each change.
-pub(crate) fn text_lines(before: &str, after: &str) -> Vec<Line> {
+/// The differences between two texts line by line, with unchanged lines around each.
+pub(crate) fn text_lines(before: &str, after: &str) -> Vec<DiffLine> {
     let (before, after) = (harmless(before), harmless(after));
     let diff = TextDiff::from_lines(&*before, &*after);
     let mut lines = Vec::new();
     for (n, group) in diff.grouped_ops(AROUND).iter().enumerate() {
         if n > 0 {
-            lines.push(Line::Left);
+            lines.push(DiffLine::Left);
         }
         for change in group.iter().flat_map(|operation| diff.iter_changes(operation)) {
             let text = change.value().trim_end_matches('\n').to_owned();
             lines.push(match change.tag() {
-                ChangeTag::Insert => Line::Added(text),
-                ChangeTag::Delete => Line::Removed(text),
-                ChangeTag::Equal => Line::Same(text),
+                ChangeTag::Insert => DiffLine::Added(text),
+                ChangeTag::Delete => DiffLine::Removed(text),
+                ChangeTag::Equal => DiffLine::Same(text),
             });
         }
     }
     lines
 }
 
-/// What stands at the end of a path.
+/// The value at the end of a path.
 #[derive(Debug, PartialEq, Eq)]
 enum Leaf {
     Text(String),
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn members_are_named_and_texts_compared_by_line() {
         let clock = Clock::in_zone(0, jiff::tz::TimeZone::UTC);
-        let check = |before: &str, after: &str, expected: &[Line]| {
+        let check = |before: &str, after: &str, expected: &[DiffLine]| {
             let [before, after] = [before, after].map(|text| Document::parse(text.into()).unwrap());
             assert_eq!(lines(&before, &after, &clock), expected);
         };
@@ -156,24 +156,24 @@ mod tests {
             r#"{"title":"Old","x":true}"#,
             r#"{"title":"New","time":{"archived":1772020980000}}"#,
             &[
-                Line::Removed("x: true".into()),
-                Line::Became("title: \"Old\" → \"New\"".into()),
-                Line::Added("time.archived: 2026-02-25 12:03:00".into()),
+                DiffLine::Removed("x: true".into()),
+                DiffLine::Became("title: \"Old\" → \"New\"".into()),
+                DiffLine::Added("time.archived: 2026-02-25 12:03:00".into()),
             ],
         );
         check(
             r#"{"text":"one\ntwo\nthree\nfour\nfive\nsix"}"#,
             r#"{"text":"one\ntwo\nthree\nfour\nfive!\nsix"}"#,
             &[
-                Line::Member("text:".into()),
-                Line::Same("three".into()),
-                Line::Same("four".into()),
-                Line::Removed("five".into()),
-                Line::Added("five!".into()),
-                Line::Same("six".into()),
+                DiffLine::Member("text:".into()),
+                DiffLine::Same("three".into()),
+                DiffLine::Same("four".into()),
+                DiffLine::Removed("five".into()),
+                DiffLine::Added("five!".into()),
+                DiffLine::Same("six".into()),
             ],
         );
-        check(r#"{"a":"\u001b[2Jx"}"#, r#"{"a":"y"}"#, &[Line::Became("a: \"x\" → \"y\"".into())]);
+        check(r#"{"a":"\u001b[2Jx"}"#, r#"{"a":"y"}"#, &[DiffLine::Became("a: \"x\" → \"y\"".into())]);
         let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(5000), "]".repeat(5000));
         let [before, after] = ["1", "2"].map(|inner| Document::parse(deep(inner).into_bytes()).unwrap());
         assert_eq!(lines(&before, &after, &clock).len(), 1);

@@ -20,7 +20,7 @@ use annals::upkeep::{BackupError, ForgetError};
 use crate::output::{Painter, error_line};
 use crate::text::{Clock, count, cut, harmless, one_line};
 
-/// Why a command could not do what it was asked to.
+/// Why a command failed.
 #[derive(Debug, Clone)]
 pub(crate) struct CliError {
     pub(crate) message: String,
@@ -32,15 +32,15 @@ pub(crate) struct CliError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorKind {
-    /// Could not; exit code 1.
+    /// The command failed; exit code 1.
     Failure,
     /// Bad usage; exit code 2.
     Usage,
-    /// The reader of our output has gone; nothing to say.
+    /// The reader of our output has gone; nothing is printed.
     BrokenPipe,
 }
 
-/// How a command that did its work ended.
+/// Outcome of a command that did its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Exit code 0.
@@ -50,7 +50,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// Done, if both are.
+    /// `Done` if both are.
     pub(crate) fn and(self, other: Outcome) -> Outcome {
         if self == Outcome::Done { other } else { self }
     }
@@ -128,17 +128,17 @@ impl From<OpenStoreError> for CliError {
     fn from(error: OpenStoreError) -> CliError {
         let message = CliError::new(&error);
         match error {
-            OpenStoreError::NotFound { .. } => message.hint("any command without `--home` makes a store"),
+            OpenStoreError::NotFound { .. } => message.hint("any command without `--home` creates a store"),
             OpenStoreError::NotAStore { .. } => message.hint("`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere"),
             OpenStoreError::Newer { .. } => message.hint("install the newer annals"),
             OpenStoreError::Network { .. } => {
-                message.hint("`--store PATH` or ANNALS_STORE keeps it on a local disk")
+                message.hint("`--store PATH` or ANNALS_STORE puts the store on a local disk")
             }
             OpenStoreError::Damaged { .. } => message.hint(
-                "nothing was touched; `annals restore-backup` puts a backup in its place, or move it away and a new one is made",
+                "nothing was changed; restore a backup with `annals restore-backup`, or move the file away and annals creates a new one",
             ),
             OpenStoreError::NoRoom { .. } => message.hint("make room on the disk"),
-            _ => message.hint("`--store PATH` or ANNALS_STORE keeps the store elsewhere"),
+            _ => message.hint("`--store PATH` or ANNALS_STORE puts the store elsewhere"),
         }
     }
 }
@@ -152,7 +152,8 @@ impl From<SyncError> for CliError {
                 let mut error = CliError::from(error);
                 error.hints.insert(
                     0,
-                    "what was found is in the store; only `annals search` needs the index".to_owned(),
+                    "everything that was found is in the store; only `annals search` needs the index"
+                        .to_owned(),
                 );
                 error
             }
@@ -168,12 +169,12 @@ impl From<SearchError> for CliError {
             SearchError::Read(error) => error.into(),
             // The crate `regex` draws the expression, and an arrow below it.
             SearchError::Pattern(what) => {
-                let mut error = CliError::usage("the regular expression cannot be used");
+                let mut error = CliError::usage("invalid regular expression");
                 error.details = what.lines().map(|line| harmless(line).into_owned()).collect();
-                error.hint("`--substring` takes the query as it stands")
+                error.hint("`--substring` takes the query literally")
             }
             SearchError::Index { .. } => {
-                message.hint("`annals reindex` makes it anew; `--substring` and `--regex` do without it")
+                message.hint("`annals reindex` rebuilds it; `--substring` and `--regex` work without it")
             }
             _ => message,
         }
@@ -184,7 +185,9 @@ impl From<UndoError> for CliError {
     fn from(error: UndoError) -> CliError {
         match error {
             UndoError::Read(error) => error.into(),
-            error => CliError::new(error).hint("nothing was changed; `annals log` lists what there is"),
+            error => {
+                CliError::new(error).hint("nothing was changed; `annals log --revisions` lists revisions")
+            }
         }
     }
 }
@@ -202,9 +205,11 @@ impl From<BackupError> for CliError {
     fn from(error: BackupError) -> CliError {
         let message = CliError::new(&error);
         match error {
-            BackupError::Exists { .. } => message.hint("nothing was written; name a file that is not there"),
+            BackupError::Exists { .. } => {
+                message.hint("nothing was written; name a file that does not exist yet")
+            }
             BackupError::NotAStore { .. } => {
-                message.hint("nothing was changed; give a file that `annals backup` has made")
+                message.hint("nothing was changed; give a file that `annals backup` wrote")
             }
             BackupError::Newer { .. } => message.hint("nothing was changed; install the newer annals"),
             BackupError::Damaged { .. } => message.hint("nothing was changed; try another backup"),
@@ -235,7 +240,7 @@ impl From<ReadError> for CliError {
     fn from(error: ReadError) -> CliError {
         match error {
             ReadError::Unreadable(quarantined) => {
-                let mut error = CliError::new("it could not be read");
+                let mut error = CliError::new("a document could not be read");
                 error.details.push(one_line(&quarantined.to_string()));
                 error.hint("`annals check` lists everything that is damaged")
             }
@@ -248,9 +253,9 @@ impl From<CommitError> for CliError {
     fn from(error: CommitError) -> CliError {
         let message = CliError::new(&error);
         match error {
-            CommitError::Conflict { .. } => message.hint("nothing was changed; run the command again to use what is there now"),
+            CommitError::Conflict { .. } => message.hint("nothing was changed; run the command again to work on the current version"),
             CommitError::Endangered { .. } => {
-                message.hint("nothing was changed; end that OpenCode, then run the command again")
+                message.hint("nothing was changed; quit that OpenCode, then run the command again")
             }
             CommitError::Busy { .. } => message.hint("wait for it to finish, then run the command again"),
             CommitError::ReadOnly { .. } => message.hint("nothing was changed; the home must be writable for this"),
@@ -266,7 +271,7 @@ impl From<CommitError> for CliError {
             CommitError::Unsupported(_) => message
                 .hint("copy it first: `annals copy --from HERE --to NEW`, where NEW is a directory or ends in `.db`"),
             CommitError::UnknownSchema { .. } => {
-                message.hint("nothing was changed; a newer annals may know it, and reading works")
+                message.hint("nothing was changed; reading still works, and a newer annals may know this schema")
             }
             CommitError::Refused { .. } => message.hint("nothing was changed"),
             _ => message,
@@ -289,15 +294,14 @@ impl From<ImportError> for CliError {
         match error {
             ImportError::Read(error) => error.into(),
             ImportError::Commit(error) => error.into(),
-            error @ ImportError::Exists { .. } => {
-                CliError::new(error).hint("`--merge` adds what is missing; what differs is kept and reported")
-            }
+            error @ ImportError::Exists { .. } => CliError::new(error)
+                .hint("`--merge` adds missing documents; documents that differ are kept and reported"),
             error => CliError::new(error).hint("nothing was written"),
         }
     }
 }
 
-/// A find error needs the clock to tell candidates apart.
+/// The error of a failed lookup; candidates are told apart by time, hence the clock.
 pub(crate) fn not_found(error: FindError, clock: &Clock, width: usize) -> CliError {
     let mut message = CliError::new(one_line(&error.to_string()));
     match error {
@@ -325,7 +329,7 @@ pub(crate) fn not_found(error: FindError, clock: &Clock, width: usize) -> CliErr
     }
 }
 
-/// Says what could not be read, and turns that into the outcome of a command that otherwise did its work.
+/// Reports unreadable documents, and returns the outcome of a command that otherwise did its work.
 pub(crate) fn report_quarantine(quarantined: &[Quarantined], paint: Painter) -> Outcome {
     if quarantined.is_empty() {
         return Outcome::Done;
@@ -344,7 +348,7 @@ pub(crate) fn report_quarantine(quarantined: &[Quarantined], paint: Painter) -> 
                 n => format!(", and {}", count(n, "other document")),
             };
             let text =
-                format!("{rows}{others} could not be read: the database is damaged, and numbers are too low");
+                format!("{rows}{others} could not be read: the database is damaged, so counts are too low");
             error_line(&format!("{warning} {text}"), paint);
         }
     }
@@ -373,7 +377,7 @@ pub(crate) fn report_quarantine(quarantined: &[Quarantined], paint: Painter) -> 
     Outcome::WithProblems
 }
 
-/// How much damaged rows may have held, in words; none if there are no such rows.
+/// The documents that damaged rows may have held, in words; `None` if there are no such rows.
 pub(crate) fn damaged<'q>(quarantined: impl IntoIterator<Item = &'q Quarantined>) -> Option<String> {
     let counts = DamagedRows::count(quarantined);
     let words: Vec<String> =

@@ -1,4 +1,4 @@
-//! What a command works on: the user's store, kept up to date with OpenCode's homes, or the homes that `--home` names.
+//! Opens what a command works on: the user's store, synced with OpenCode's homes, or the homes that `--home` names.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::moment::{open_at, session_then};
 use crate::progress::Progress;
 use crate::text::{count, grouped, one_line};
 
-/// What a command reads.
+/// The store or the homes that a command reads.
 pub(crate) enum Homes {
     /// A store.
     Store(Box<OpenedStore>),
@@ -30,85 +30,85 @@ pub(crate) enum Homes {
     Direct(Vec<Box<dyn Write>>),
 }
 
-/// A store, and what it is kept up to date with.
+/// An open store, and the homes it is synced with.
 pub(crate) struct OpenedStore {
     pub(crate) annals: Box<dyn Store>,
     /// The homes of OpenCode it follows.
     sources: Vec<PathBuf>,
-    /// Whether it was named with `--home`, and so is worked on for itself.
+    /// Whether `--home` named the store. Such a store is not synced.
     pub(crate) is_named: bool,
     pub(crate) freshness: Freshness,
 }
 
-/// How far a store can be trusted to know what its homes know.
+/// Whether a store is up to date with its homes.
 pub(crate) enum Freshness {
-    /// It was just brought up to date.
+    /// The store was just synced.
     Synced,
-    /// It was named itself, or the user wants no sync, or there is nothing to sync with.
+    /// The store was not synced: `--home` named it, the user wants no sync, or there is no home to sync with.
     Left,
-    /// It cannot be written to.
+    /// The store cannot be written to.
     ReadOnly,
-    /// Bringing it up to date failed.
+    /// The sync failed.
     Failed(SyncError),
 }
 
-/// Why the user's store is of no use.
-enum Unusable {
+/// Why the user's store cannot be used.
+enum UnusableStore {
     Open(OpenStoreError),
     Sync(SyncError),
-    /// It cannot be written to, and there is nothing in it.
+    /// The store cannot be written to and is empty.
     Empty(String),
-    /// Nothing to read at all: neither a home nor a store.
+    /// There is neither a home nor a store to read.
     Nothing(CliError),
 }
 
-impl From<Unusable> for CliError {
-    fn from(unusable: Unusable) -> CliError {
+impl From<UnusableStore> for CliError {
+    fn from(unusable: UnusableStore) -> CliError {
         match unusable {
-            Unusable::Open(error) => error.into(),
-            Unusable::Sync(error) => error.into(),
-            Unusable::Empty(path) => CliError::new(format!("the store {path} cannot be written to"))
-                .hint("`--store PATH` keeps one elsewhere"),
-            Unusable::Nothing(error) => error,
+            UnusableStore::Open(error) => error.into(),
+            UnusableStore::Sync(error) => error.into(),
+            UnusableStore::Empty(path) => CliError::new(format!("the store {path} cannot be written to"))
+                .hint("`--store PATH` puts it elsewhere"),
+            UnusableStore::Nothing(error) => error,
         }
     }
 }
 
 /// The homes of OpenCode that the user has.
-struct Found {
+struct FoundHomes {
     paths: Vec<PathBuf>,
     sources: Vec<Box<dyn Source>>,
-    /// Why those are not among the sources that could not be opened.
+    /// Why the first home that could not be opened failed.
     refused: Option<CliError>,
 }
 
 impl Context {
-    /// What a command that reads works on. Where the store cannot be used, OpenCode's homes are read as they are.
+    /// Opens the store or homes for a command that reads. If the store cannot be used, OpenCode's homes are read directly.
     pub(crate) fn open(&self, stage: Stage) -> Result<Homes, CliError> {
         if !self.homes.is_empty() {
             return self.open_named();
         }
         let found = self.find_homes();
         let store = match self.open_user_store(&found, stage) {
-            Ok(OpenedStore { freshness: Freshness::Failed(error), .. }) => Err(Unusable::Sync(error)),
+            Ok(OpenedStore { freshness: Freshness::Failed(error), .. }) => Err(UnusableStore::Sync(error)),
             other => other,
         };
         match store {
             Ok(store) => Ok(Homes::Store(Box::new(store))),
-            Err(Unusable::Nothing(error)) => Err(error),
-            // Who names a store wants that one, and not an answer from elsewhere.
-            Err(Unusable::Open(error @ OpenStoreError::NotAStore { .. })) if self.store.is_named => {
+            Err(UnusableStore::Nothing(error)) => Err(error),
+            // A user who names a store wants that one, and not an answer from elsewhere.
+            Err(UnusableStore::Open(error @ OpenStoreError::NotAStore { .. })) if self.store.is_named => {
                 Err(error.into())
             }
             Err(unusable) if found.paths.is_empty() => Err(unusable.into()),
             Err(unusable) => {
-                self.warn_of(&unusable.into(), "OpenCode's homes are read as they are");
+                self.warn_of(&unusable.into(), "reading OpenCode's homes directly");
                 self.open_found().map(Homes::Direct)
             }
         }
     }
 
-    /// What a command that reads works on; for a moment of the past, the store.
+    /// Opens the store or homes for a command that reads; the store if it reads a moment of the past.
     pub(crate) fn open_for(&self, stage: Stage, moment: Option<At>) -> Result<Homes, CliError> {
         match moment {
             Some(_) => self.open_store(stage, "keeps no history").map(|store| Homes::Store(Box::new(store))),
@@ -116,24 +116,25 @@ impl Context {
         }
     }
 
-    /// The store, for commands that cannot do without. `what` is what OpenCode's homes do not have.
-    pub(crate) fn open_store(&self, stage: Stage, what: &str) -> Result<OpenedStore, CliError> {
+    /// Opens the store, for commands that need one. `lack` says what a home of OpenCode lacks for the command.
+    pub(crate) fn open_store(&self, stage: Stage, lack: &str) -> Result<OpenedStore, CliError> {
         match &self.homes[..] {
             [] => {
                 let store = self.open_user_store(&self.find_homes(), stage)?;
                 let Freshness::Failed(error) = store.freshness else { return Ok(store) };
-                self.warn_of(&error.into(), "what is new in OpenCode is not shown");
+                self.warn_of(&error.into(), "recent changes in OpenCode are not shown");
                 Ok(OpenedStore { freshness: Freshness::Left, ..store })
             }
             [url] => self.open_named_store(url)?.ok_or_else(|| {
-                CliError::new(format!("{url} {what}"))
-                    .hint("annals' own store does: leave `--home` out, or give it the path of an `annals.db`")
+                CliError::new(format!("{url} {lack}")).hint(
+                    "this needs a store of annals: leave `--home` out, or give it the path of an `annals.db`",
+                )
             }),
             _ => Err(CliError::usage("this command works on one store; give `--home` once")),
         }
     }
 
-    /// A store for searching: the user's, the one that `--home` names, or a passing one made of the homes it names.
+    /// Opens a store for searching: the user's, the one that `--home` names, or a temporary one made of the homes it names.
     /// `stage` says whether its text index is wanted.
     pub(crate) fn open_searchable(&self, stage: Stage) -> Result<(OpenedStore, Option<Scratch>), CliError> {
         if let [] | [_] = self.homes[..]
@@ -145,17 +146,18 @@ impl Context {
         for url in &self.homes {
             sources.extend(open_sources(url)?);
         }
-        let failed = |error: std::io::Error| CliError::new(format!("cannot make a directory: {error}"));
+        let failed =
+            |error: std::io::Error| CliError::new(format!("cannot create a temporary directory: {error}"));
         let directory = Scratch::new_in(&std::env::temp_dir()).map_err(failed)?;
         let path = directory.path().join("annals.db");
-        self.note_verbose(&format!("searching through a passing store, {}", path.display()));
+        self.note_verbose(&format!("searching a temporary store, {}", path.display()));
         let annals = open::open_or_create_store(&path)?.with_clock(now);
         self.sync(&*annals, &sources, SyncOptions::to(stage))?;
         let freshness = Freshness::Synced;
         Ok((OpenedStore { annals, sources: Vec::new(), is_named: true, freshness }, Some(directory)))
     }
 
-    /// Takes the homes that `--home` names, or else the user's, over into the user's store.
+    /// Syncs the user's store with the homes that `--home` names, or else with the user's.
     pub(crate) fn sync_now(&self, options: SyncOptions) -> Result<(Box<dyn Store>, SyncOutcome), CliError> {
         if !self.is_syncing {
             return Err(CliError::usage("`sync` with `--no-sync` would do nothing"));
@@ -172,10 +174,10 @@ impl Context {
                 let mut sources = Vec::new();
                 for url in named {
                     if self.names_store(url) {
-                        let error = CliError::usage(format!("{url} is a store, which no store follows"));
-                        return Err(
-                            error.hint("`--home` names what to take over, `--store` where to keep it")
-                        );
+                        let error =
+                            CliError::usage(format!("{url} is a store, and no store syncs from another"));
+                        return Err(error
+                            .hint("`--home` names the home to sync from, `--store` the store to sync to"));
                     }
                     sources.extend(open_sources(url)?);
                 }
@@ -197,17 +199,17 @@ impl Context {
         Ok((annals, account))
     }
 
-    /// Where a store is to be put: over the user's, or over the one that `--home` names.
+    /// The path of the store that a backup replaces: the user's, or the one that `--home` names.
     pub(crate) fn store_to_replace(&self) -> Result<PathBuf, CliError> {
         match &self.homes[..] {
             [] => self.store_path(),
             [url] if self.names_store(url) => Ok(self.current_dir.join(open::path_of(url)?)),
-            [url] => Err(CliError::usage(format!("{url} is no store"))),
+            [url] => Err(CliError::usage(format!("{url} is not a store"))),
             _ => Err(CliError::usage("this command works on one store; give `--home` once")),
         }
     }
 
-    /// The homes that `--home` names.
+    /// Opens the homes that `--home` names.
     fn open_named(&self) -> Result<Homes, CliError> {
         if let [url] = &self.homes[..]
             && let Some(store) = self.open_named_store(url)?
@@ -226,7 +228,7 @@ impl Context {
         Ok(homes)
     }
 
-    /// The store that a name means; none if it means something else.
+    /// Opens the store at `url`; `None` if something else is there.
     fn open_named_store(&self, url: &HomeUrl) -> Result<Option<OpenedStore>, CliError> {
         if !self.names_store(url) {
             return Ok(None);
@@ -247,31 +249,31 @@ impl Context {
         })
     }
 
-    /// The user's store, made if it is the first time, and brought up to date.
-    fn open_user_store(&self, found: &Found, stage: Stage) -> Result<OpenedStore, Unusable> {
+    /// Opens the user's store, creates it the first time, and syncs it.
+    fn open_user_store(&self, found: &FoundHomes, stage: Stage) -> Result<OpenedStore, UnusableStore> {
         let nothing = || match &found.refused {
-            Some(error) => Unusable::Nothing(error.clone()),
-            None => Unusable::Nothing(self.no_homes()),
+            Some(error) => UnusableStore::Nothing(error.clone()),
+            None => UnusableStore::Nothing(self.no_homes()),
         };
         let Some(path) = &self.store.path else { return Err(nothing()) };
         let opened = match found.sources.is_empty() {
-            // For nothing no store is made.
+            // Without a home to sync with, no store is created.
             true if !path.exists() => {
                 return Err(match self.is_syncing || found.paths.is_empty() {
                     true => nothing(),
-                    false => Unusable::Nothing(
+                    false => UnusableStore::Nothing(
                         CliError::new(format!("there is no store at {} yet", path.display()))
-                            .hint("without `--no-sync` it is made"),
+                            .hint("run the command without `--no-sync` to create it"),
                     ),
                 });
             }
             true => open::open_store(path),
             false => open::open_or_create_store(path),
         };
-        let annals = opened.map_err(Unusable::Open)?.with_clock(now);
+        let annals = opened.map_err(UnusableStore::Open)?.with_clock(now);
         if let Some(lost) = annals.lost() {
             self.warn(&format!(
-                "{} has lost its last {}: its log, annals.db-wal, was cut or deleted (a sync brings back what the homes still have)",
+                "{} has lost its last {}: its log, annals.db-wal, was truncated or deleted (a sync brings back what the homes still have)",
                 annals.url(),
                 count(lost.count(), "revision")
             ));
@@ -280,11 +282,11 @@ impl Context {
         let is_empty = || annals.sessions(&SessionQuery::default()).is_ok_and(|found| found.value.is_empty());
         let freshness = if annals.is_read_only() {
             if is_empty() {
-                return Err(Unusable::Empty(annals.url().to_string()));
+                return Err(UnusableStore::Empty(annals.url().to_string()));
             }
             if !found.sources.is_empty() {
                 self.warn(&format!(
-                    "{} cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)",
+                    "{} cannot be written to, so recent changes in OpenCode are missing (`--home PATH` reads a home directly)",
                     annals.url()
                 ));
             }
@@ -306,7 +308,7 @@ impl Context {
         Ok(OpenedStore { annals, sources: found.paths.clone(), is_named: false, freshness })
     }
 
-    /// Brings a store up to date and says what came of it.
+    /// Syncs a store and reports the result.
     fn sync(
         &self,
         store: &dyn Store,
@@ -318,13 +320,13 @@ impl Context {
         let account = sync::sync(store, &homes, options, &progress)?;
         drop(progress);
         for failed in &account.failed {
-            self.warn(&format!("{}; what was known of it before is shown", one_line(failed)));
+            self.warn(&format!("{}; its last known state is shown", one_line(failed)));
         }
         self.note_verbose(&format!("store {}: {}", store.url(), in_short(&account)));
         Ok(account)
     }
 
-    /// The homes of OpenCode as they are: those that `--home` names, or else the user's. Where there are none, the store.
+    /// Opens OpenCode's homes directly: those that `--home` names, or else the user's. Without any, opens the store.
     pub(crate) fn open_directly(&self) -> Result<Vec<Box<dyn Write>>, CliError> {
         match self.homes.is_empty() {
             false => self.open_each(),
@@ -343,14 +345,14 @@ impl Context {
         }
     }
 
-    /// The user's homes as they are: everything in the data directory, and the database that `OPENCODE_DB` names.
+    /// Opens the user's homes directly: all in the data directory, and the database that `OPENCODE_DB` names.
     pub(crate) fn open_found(&self) -> Result<Vec<Box<dyn Write>>, CliError> {
         let mut homes = Vec::new();
         let mut refused: Option<CliError> = None;
         for path in self.found_paths() {
             match open::open(&path) {
                 Ok(home) => homes.push(home),
-                // One that cannot be opened does not hide the others. The sync has named it already.
+                // A home that cannot be opened does not hide the others. The sync has named it already.
                 Err(error) => refused = refused.or(Some(error.into())),
             }
         }
@@ -364,8 +366,8 @@ impl Context {
         }
     }
 
-    fn find_homes(&self) -> Found {
-        let mut found = Found { paths: self.found_paths(), sources: Vec::new(), refused: None };
+    fn find_homes(&self) -> FoundHomes {
+        let mut found = FoundHomes { paths: self.found_paths(), sources: Vec::new(), refused: None };
         let wanted = if self.is_syncing { &found.paths[..] } else { &[] };
         for path in wanted {
             match open_source(path) {
@@ -384,7 +386,7 @@ impl Context {
         match &self.data_directory {
             Some(data) if self.homes.is_empty() => match open::discover(data).unlisted {
                 Some(why) => Err(CliError::new(format!("cannot list {}: {why}", data.display()))
-                    .hint("nothing was changed; there may be homes in it that hold the session")),
+                    .hint("nothing was changed; another home in that directory may hold the session")),
                 None => Ok(()),
             },
             _ => Ok(()),
@@ -420,39 +422,39 @@ impl Context {
         }
     }
 
-    /// Where new sessions go: of a data directory with a database to the database, for that is what its OpenCode reads.
-    /// Where there is no OpenCode, to the store.
-    pub(crate) fn target(&self) -> Result<Target, CliError> {
+    /// Where new sessions go: into the database of a data directory that has one, because its OpenCode reads the database;
+    /// without OpenCode, into the store.
+    pub(crate) fn target(&self) -> Result<NamedTarget, CliError> {
         let url = match &self.homes[..] {
             [] => match &self.data_directory {
                 Some(data) if !self.found_paths().is_empty() => HomeUrl::from(data.as_path()),
-                _ => return Ok(Target::Store(self.store_path()?)),
+                _ => return Ok(NamedTarget::Store(self.store_path()?)),
             },
             [one] => one.clone(),
             _ => return Err(CliError::usage("this command works on one home; give `--home` once")),
         };
         match open::discover(open::path_of(&url)?).databases.first() {
-            Some(database) => Ok(Target::Home(HomeUrl::from(database.as_path()))),
-            None => Ok(Target::Home(url)),
+            Some(database) => Ok(NamedTarget::Home(HomeUrl::from(database.as_path()))),
+            None => Ok(NamedTarget::Home(url)),
         }
     }
 
-    /// The target that a path means.
-    pub(crate) fn target_of(&self, url: &HomeUrl) -> Result<Target, CliError> {
+    /// The target at `url`: the user's store, or a home.
+    pub(crate) fn target_of(&self, url: &HomeUrl) -> Result<NamedTarget, CliError> {
         let path = self.current_dir.join(open::path_of(url)?);
         let is_own_store = self.store.path.as_ref().is_some_and(|store| {
             path.canonicalize().ok().is_some_and(|path| store.canonicalize().ok() == Some(path))
         });
-        Ok(if is_own_store { Target::Store(path) } else { Target::Home(HomeUrl::from(path)) })
+        Ok(if is_own_store { NamedTarget::Store(path) } else { NamedTarget::Home(HomeUrl::from(path)) })
     }
 
-    /// Says that what was shown is not all there is.
+    /// Warns that parts are missing in the output because the store does not have them yet.
     pub(crate) fn report_awaited(&self, n_parts: usize) -> Outcome {
         if n_parts == 0 {
             return Outcome::Done;
         }
         self.warn(&format!(
-            "the store does not have all of it yet: {} missing (`annals sync` brings them)",
+            "the store does not have all of it yet: {} missing (`annals sync` fetches them)",
             match n_parts {
                 1 => "1 part is".to_owned(),
                 n => format!("{} parts are", grouped(n)),
@@ -461,7 +463,7 @@ impl Context {
         Outcome::WithProblems
     }
 
-    /// What went wrong, what is done instead, and what to do about it, in one line.
+    /// Warns of an error in one line: what went wrong, what is done instead, and what to do about it.
     fn warn_of(&self, error: &CliError, instead: &str) {
         let hint = error.hints.first().map(|hint| format!(" ({hint})")).unwrap_or_default();
         self.warn(&format!("{}; {instead}{hint}", one_line(&error.message)));
@@ -482,7 +484,7 @@ impl OpenedStore {
 }
 
 impl Homes {
-    /// All of them as one.
+    /// All homes as one.
     pub(crate) fn read(&self) -> UnionHome<'_> {
         match self {
             Homes::Store(store) => UnionHome::new(vec![&*store.annals]),
@@ -490,17 +492,17 @@ impl Homes {
         }
     }
 
-    /// The same, or the store as it was.
-    pub(crate) fn reading(&self, moment: Option<At>) -> Result<Reading<'_>, CliError> {
+    /// All homes as one, or the store as it was at `moment`.
+    pub(crate) fn view(&self, moment: Option<At>) -> Result<HomesView<'_>, CliError> {
         match (self, moment) {
             (Homes::Store(store), Some(at)) => {
-                Ok(Reading::Then { store: &*store.annals, past: open_at(&*store.annals, at)?, at })
+                Ok(HomesView::Then { store: &*store.annals, past: open_at(&*store.annals, at)?, at })
             }
-            _ => Ok(Reading::Now(self.read())),
+            _ => Ok(HomesView::Now(self.read())),
         }
     }
 
-    /// The store, if that is what is read.
+    /// The store, if the command reads one.
     pub(crate) fn store(&self) -> Option<&OpenedStore> {
         match self {
             Homes::Store(store) => Some(store),
@@ -509,55 +511,55 @@ impl Homes {
     }
 }
 
-/// Homes as they are, or a store as it was.
-pub(crate) enum Reading<'h> {
+/// Homes as they are now, or a store as it was.
+pub(crate) enum HomesView<'h> {
     Now(UnionHome<'h>),
     Then { store: &'h dyn Store, past: Box<dyn Read + 'h>, at: At },
 }
 
-impl Reading<'_> {
-    /// The session that a word means.
+impl HomesView<'_> {
+    /// The session that `wanted` names.
     pub(crate) fn session(&self, context: &Context, wanted: &str) -> Result<SessionRecord, CliError> {
         match self {
-            Reading::Now(homes) => context.session(homes, wanted),
-            Reading::Then { store, past, at } => session_then(context, *store, &**past, wanted, *at),
+            HomesView::Now(homes) => context.session(homes, wanted),
+            HomesView::Then { store, past, at } => session_then(context, *store, &**past, wanted, *at),
         }
     }
 }
 
-impl<'h> Deref for Reading<'h> {
+impl<'h> Deref for HomesView<'h> {
     type Target = dyn Read + 'h;
 
     fn deref(&self) -> &(dyn Read + 'h) {
         match self {
-            Reading::Now(homes) => homes,
-            Reading::Then { past, .. } => &**past,
+            HomesView::Now(homes) => homes,
+            HomesView::Then { past, .. } => &**past,
         }
     }
 }
 
 /// Where new sessions go.
-pub(crate) enum Target {
+pub(crate) enum NamedTarget {
     Home(HomeUrl),
     Store(PathBuf),
 }
 
-impl Target {
-    /// Opens it, or makes it.
+impl NamedTarget {
+    /// Opens the target, or creates it.
     pub(crate) fn open_or_create(&self) -> Result<Box<dyn Write>, CliError> {
         Ok(match self {
-            Target::Home(url) => open::open_or_create(url, Generation::Portable)?,
-            Target::Store(path) => open::open_or_create_store(path)?.with_clock(now),
+            NamedTarget::Home(url) => open::open_or_create(url, Generation::Portable)?,
+            NamedTarget::Store(path) => open::open_or_create_store(path)?.with_clock(now),
         })
     }
 }
 
-/// A home of OpenCode, to be followed.
+/// Opens a home of OpenCode as a source for sync.
 fn open_source(path: &Path) -> Result<Box<dyn Source>, CliError> {
     Ok(open::open_source(path)?)
 }
 
-/// Everything a name means, to be followed. A store knows homes by their whole paths.
+/// Opens all homes at `url` as sources for sync. A store knows homes by their whole paths.
 fn open_sources(url: &HomeUrl) -> Result<Vec<Box<dyn Source>>, CliError> {
     let path = open::path_of(url)?;
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -574,14 +576,15 @@ pub(crate) fn is_followed(store: &dyn Store, session: &SessionRecord) -> bool {
     session.gone.is_none() && session.origins.iter().any(|origin| *origin != store.url())
 }
 
-/// How many parts of a session a store knows of and does not have yet, after so many were read: a list needs none of them.
+/// The number of parts of a session that a store counted but does not have yet, given that `n_read` were read. A list
+/// needs no parts, so a sync for it fetches none.
 pub(crate) fn parts_awaited(home: &dyn Read, session: &SessionRecord, n_read: usize) -> usize {
     let known = home.summaries().and_then(|known| known.summarize(&[session]).ok());
     let summary = known.and_then(|mut summaries| summaries.pop()?);
     summary.map_or(0, |summary| summary.parts.saturating_sub(n_read))
 }
 
-/// A sync in a few words.
+/// The result of a sync in a few words.
 pub(crate) fn in_short(account: &SyncOutcome) -> String {
     let mut facts = vec![count(account.sessions, "session")];
     for (n, what) in [(account.new, "new"), (account.changed, "changed"), (account.gone.len(), "gone")] {
@@ -592,7 +595,7 @@ pub(crate) fn in_short(account: &SyncOutcome) -> String {
     if facts.len() == 1 {
         facts.push("nothing new".to_owned());
     } else {
-        facts.push(format!("{} taken over", count(account.imported, "document")));
+        facts.push(format!("{} imported", count(account.imported, "document")));
     }
     facts.join(", ")
 }

@@ -1,4 +1,4 @@
-//! Documents that a copy or an import found different in the target and kept there: what is said of them.
+//! Reports documents that a copy or an import found different in the target and kept there.
 
 use annals::difference::{Differing, Gist, OnDifference};
 use annals::model::Key;
@@ -6,7 +6,7 @@ use annals::model::Key;
 use crate::context::Context;
 use crate::text::{Clock, count, cut, one_line};
 
-/// What to do about documents that differ, as arguments.
+/// Arguments that decide about documents that differ.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DifferenceArgs {
     /// Keep the target's version of documents that differ, and do not report them
@@ -31,7 +31,7 @@ impl DifferenceArgs {
     }
 }
 
-/// Differences of this many documents are shown.
+/// Limit on the documents whose differences are shown.
 const SHOWN: usize = 5;
 
 /// Says which documents were kept, what each side has, and how to decide.
@@ -58,7 +58,7 @@ pub(crate) fn report(context: &Context, differing: &[Differing]) {
     if differing.len() > SHOWN {
         context.note(&format!("… and {} more", differing.len() - SHOWN));
     }
-    context.note("`--ours` keeps the target's and says no more, `--theirs` takes the source's");
+    context.note("`--ours` keeps the target's version without this report, `--theirs` takes the source's");
 }
 
 fn in_words(Gist { title, updated, archived, text }: &Gist, clock: &Clock) -> String {

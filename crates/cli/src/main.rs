@@ -37,8 +37,8 @@ use crate::args::{Cli, Command};
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, ErrorKind, Outcome};
 
-/// Sync allocates in many threads what one of them frees. The allocator of glibc holds on to more of that the longer it goes
-/// on: at ten times the data it took half as much memory again, and a fifth more time.
+/// During a sync many threads allocate memory that one of them frees. The allocator of glibc holds on to more and more of that
+/// memory: at ten times the data it took half as much memory again, and a fifth more time.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
         Err(CliError { kind: ErrorKind::BrokenPipe, .. }) => ExitCode::SUCCESS,
         Err(error) => {
             let error = match is_too_large.load(Ordering::Relaxed) {
-                true => error.hint("a file would have become larger than this shell allows: see `ulimit -f`"),
+                true => error.hint("a file would exceed the size limit of this shell: see `ulimit -f`"),
                 false => error,
             };
             error.print(paint);
@@ -70,19 +70,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tells whether a file was to become larger than the limit of the process (`ulimit -f`). The system sends a signal then, which
-/// would end annals without a word; with somebody listening, the write fails like any other.
+/// Tells whether a write exceeded the file size limit of the process (`ulimit -f`). The system then sends a signal that would end
+/// annals without a word; with a handler, the write fails like any other.
 fn watch_file_size() -> Arc<AtomicBool> {
     let is_too_large = Arc::<AtomicBool>::default();
     #[cfg(unix)]
     {
-        // Without it a process ends as it always did.
+        // If the registration fails, the signal ends the process, as without a handler.
         let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, is_too_large.clone());
     }
     is_too_large
 }
 
-/// Says what is wrong with the arguments. The message repeats them, and they may be anything.
+/// Prints what is wrong with the arguments. The message repeats them, and they may hold anything.
 fn refuse(error: &clap::Error) -> ExitCode {
     let paint = output::Painter::new(output::ColorChoice::Auto, &std::io::stderr());
     for line in error.render().ansi().to_string().lines() {
@@ -94,7 +94,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
 fn run(cli: Cli) -> CommandResult {
     let context = Context::new(&cli.global)?;
     let found = match &cli.command {
-        // These do not look at anybody's sessions.
+        // These commands read no sessions of the user.
         Some(Command::Demo(_) | Command::Completions(_) | Command::Man(_)) => Outcome::Done,
         _ => context.report_lone_logs(),
     };

@@ -14,13 +14,13 @@ use crate::error::{CliError, not_found};
 use crate::text::{Clock, count, one_line};
 use crate::time_arg::parse_time;
 
-/// A moment: a number is a revision, anything else a time.
+/// Parses a moment: a number is a revision, anything else a time.
 pub(crate) fn parse_moment(text: &str, clock: &Clock) -> Result<At, CliError> {
     match text.parse::<i64>() {
         Ok(number) => Ok(At::Revision(number)),
         Err(_) => parse_time(text, clock).map(At::Time).map_err(|error| {
             CliError::usage(format!("{text:?} is neither a revision nor a time"))
-                .hint(format!("`annals log` has the numbers of revisions; {}", error.hints.concat()))
+                .hint(format!("`annals log --revisions` lists revision numbers; {}", error.hints.concat()))
         }),
     }
 }
@@ -36,7 +36,7 @@ pub(crate) fn describe(store: &dyn Store, at: At, clock: &Clock) -> Result<Strin
     })
 }
 
-/// The store as it was.
+/// The store as it was at `at`.
 pub(crate) fn open_at(store: &dyn Store, at: At) -> Result<Box<dyn Read + '_>, CliError> {
     match (store.at(at)?, at) {
         (Some(past), _) => Ok(past),
@@ -48,12 +48,14 @@ pub(crate) fn open_at(store: &dyn Store, at: At) -> Result<Box<dyn Read + '_>, C
 pub(crate) fn no_revision(store: &dyn Store, number: i64) -> CliError {
     let error = CliError::new(format!("there is no revision {number}"));
     match store.head() {
-        Ok(head) if head > 0 => error.hint(format!("the last one is {head}; `annals log` lists them")),
-        _ => error.hint("there are none yet; the first sync makes some"),
+        Ok(head) if head > 0 => {
+            error.hint(format!("the last one is {head}; `annals log --revisions` lists them"))
+        }
+        _ => error.hint("there are none yet; the first sync creates them"),
     }
 }
 
-/// The session that a word means, at a moment of the past.
+/// The session that `wanted` names, at a moment of the past.
 pub(crate) fn session_then(
     context: &Context,
     store: &dyn Store,
@@ -63,7 +65,7 @@ pub(crate) fn session_then(
 ) -> Result<SessionRecord, CliError> {
     match annals::find::session(past, wanted) {
         Err(error @ FindError::NoMatch { .. }) => {
-            // Said so only of one that is known at all.
+            // Only a session that is known at all gets this explanation.
             let Ok(known) = known_session(context, store, wanted) else {
                 return Err(not_found(error, &context.clock, 80));
             };
@@ -72,7 +74,7 @@ pub(crate) fn session_then(
             let log = store.log(&LogQuery { session: Some(known.id.clone()), ..LogQuery::default() })?;
             Err(match log.last() {
                 Some(first) => error.hint(format!(
-                    "it has been since revision {}, {}; `annals log {}` lists its revisions",
+                    "its first revision is {}, {}; `annals log --revisions {}` lists them all",
                     first.number,
                     context.clock.date_time(first.time),
                     known.id
@@ -80,14 +82,14 @@ pub(crate) fn session_then(
                 None => error,
             })
         }
-        // What became of its homes later does not matter then.
+        // Whether its homes disappeared later does not matter at that moment.
         found => found
             .map(|record| SessionRecord { gone: None, ..record })
             .map_err(|error| not_found(error, &context.clock, 80)),
     }
 }
 
-/// The messages and parts of a session that were in progress at the moment at which a store is looked at.
+/// The messages and parts of a session that were in progress at the moment that `home` shows.
 pub(crate) fn unfinished_then(home: &dyn Read, session: &SessionId) -> Result<HashSet<Key>, ReadError> {
     let found = home.past().map(|past| past.in_progress(session)).transpose()?.unwrap_or_default();
     let found = found.into_iter().map(|found| found.became);
@@ -95,12 +97,12 @@ pub(crate) fn unfinished_then(home: &dyn Read, session: &SessionId) -> Result<Ha
     Ok(answers.map(|stored| stored.key).collect())
 }
 
-/// What to say of documents that were in progress, if there are any.
+/// Notes how many documents were in progress, if any.
 pub(crate) fn note_unfinished(context: &Context, n: usize) {
     if n > 0 {
         let were = if n == 1 { "was" } else { "were" };
         context.note(&format!(
-            "note: {} {were} in progress then; what came later is left out, and what was there by then is not kept",
+            "note: {} {were} in progress then; later content is left out, and the content at that time is not kept",
             count(n, "document")
         ));
     }
@@ -108,15 +110,15 @@ pub(crate) fn note_unfinished(context: &Context, n: usize) {
 
 /// A session that is or was in a store.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct KnownSession {
     pub(crate) id: SessionId,
-    /// As it is, or as it was last.
+    /// The current record, or the last one of a deleted session.
     pub(crate) record: SessionRecord,
-    /// The last revision at which it was there, if it is deleted.
+    /// The last revision that has the session, if it is deleted.
     pub(crate) deleted_after: Option<i64>,
 }
 
-impl Known {
+impl KnownSession {
     pub(crate) fn title(&self) -> String {
         title(&self.record)
     }
@@ -127,10 +129,14 @@ pub(crate) fn title(record: &SessionRecord) -> String {
     one_line(record.info.title())
 }
 
-/// The session that a word means, also if it was deleted from the store.
-pub(crate) fn known_session(context: &Context, store: &dyn Store, wanted: &str) -> Result<Known, CliError> {
+/// The session that `wanted` names, even if it was deleted from the store.
+pub(crate) fn known_session(
+    context: &Context,
+    store: &dyn Store,
+    wanted: &str,
+) -> Result<KnownSession, CliError> {
     let missing = match annals::find::session(store, wanted) {
-        Ok(record) => return Ok(Known { id: record.id.clone(), record, deleted_after: None }),
+        Ok(record) => return Ok(KnownSession { id: record.id.clone(), record, deleted_after: None }),
         Err(error @ FindError::NoMatch { .. }) => error,
         Err(error) => return Err(not_found(error, &context.clock, 80)),
     };
@@ -151,25 +157,25 @@ pub(crate) fn known_session(context: &Context, store: &dyn Store, wanted: &str) 
         0 => Err(not_found(missing, &context.clock, 80)),
         1 => Ok(fitting.remove(0)),
         n => {
-            let mut error = CliError::new(format!("{wanted:?} matches {n} sessions that were deleted"));
+            let mut error = CliError::new(format!("{wanted:?} matches {n} deleted sessions"));
             error.details = fitting.iter().map(|known| format!("{}  {}", known.id, known.title())).collect();
             Err(error.hint("give more of the id or title, or the whole id"))
         }
     }
 }
 
-/// A deleted session as it was last.
-fn last_state(store: &dyn Store, id: &SessionId) -> Result<Option<Known>, ReadError> {
+/// The last state of a deleted session.
+fn last_state(store: &dyn Store, id: &SessionId) -> Result<Option<KnownSession>, ReadError> {
     for revision in store.log(&LogQuery { session: Some(id.clone()), ..LogQuery::default() })? {
         let then = store.at(At::Revision(revision.number))?;
         if let Some(record) = then.map(|then| then.session(id)).transpose()?.flatten() {
-            return Ok(Some(Known { id: id.clone(), record, deleted_after: Some(revision.number) }));
+            return Ok(Some(KnownSession { id: id.clone(), record, deleted_after: Some(revision.number) }));
         }
     }
     Ok(None)
 }
 
-fn is_meant(known: &Known, wanted: &str) -> bool {
+fn is_meant(known: &KnownSession, wanted: &str) -> bool {
     let id = known.id.as_str();
     let digits = id.split_once('_').map_or(id, |(_, digits)| digits);
     id.starts_with(wanted)

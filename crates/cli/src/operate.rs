@@ -1,4 +1,4 @@
-//! Carrying out operations: on the user's own homes, or on those that `--home` names, with the store that records them.
+//! Carries out operations on the user's own homes, or on those that `--home` names, with the store that records them.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -12,11 +12,11 @@ use annals::workspace::Workspace;
 
 use crate::context::{Context, now};
 use crate::error::{CliError, Outcome};
-use crate::homes::{Homes, Target};
+use crate::homes::{Homes, NamedTarget};
 use crate::text::{Clock, one_line, shell_word};
 
 impl Context {
-    /// Carries out an operation on what a command works on.
+    /// Carries out an operation on the homes of a command.
     pub(crate) fn operate<T>(
         &self,
         homes: &Homes,
@@ -51,13 +51,13 @@ impl Context {
         }
     }
 
-    /// Refuses what would destroy something if there is no store to bring it back from, unless the home was named.
+    /// Refuses a destructive operation if no store can bring the data back, unless `--home` named the home.
     pub(crate) fn expect_record(&self, what: &str) -> Result<(), CliError> {
         match self.is_unrecorded.load(Ordering::Relaxed) && self.homes.is_empty() {
             true => Err(CliError::new(format!(
-                "the store cannot be written to, so this could not be taken back; nothing was {what}"
+                "the store cannot be written to, so this could not be undone; nothing was {what}"
             ))
-            .hint("`--home PATH` does it in the home at PATH all the same")),
+            .hint("`--home PATH` does it anyway, in the home at PATH")),
             false => Ok(()),
         }
     }
@@ -67,7 +67,8 @@ impl Context {
         &self,
         work: impl FnOnce(&dyn Store) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
-        let failed = |error: std::io::Error| CliError::new(format!("cannot make a directory: {error}"));
+        let failed =
+            |error: std::io::Error| CliError::new(format!("cannot create a temporary directory: {error}"));
         let scratch = Scratch::new_in(&std::env::temp_dir()).map_err(failed)?;
         let store = open::open_or_create_store(&scratch.path().join("annals.db"))?.with_clock(now);
         self.warn("the store cannot be written to, so this cannot be undone");
@@ -75,11 +76,11 @@ impl Context {
         work(&*store)
     }
 
-    /// Has something write sessions to a home or to the user's store, as an operation. Where there is no store to record it in, it is
-    /// done all the same.
+    /// Writes sessions to a home or to the user's store, as an operation. If no store can record the operation, it is carried out
+    /// all the same.
     pub(crate) fn write_to<T>(
         &self,
-        target: &Target,
+        target: &NamedTarget,
         kind: OperationKind,
         work: impl FnOnce(&dyn Write) -> Written<T>,
     ) -> Result<(T, Report), CliError> {
@@ -96,9 +97,9 @@ impl Context {
         let workspace = Workspace::new(&*store, &homes);
         self.recover(&workspace);
         match target {
-            Target::Home(url) => {
+            NamedTarget::Home(url) => {
                 drop(target.open_or_create()?);
-                // Another store of ours is no home whose changes are noted.
+                // The changes of another store of annals are not noted as those of a home are.
                 if url.path().is_some_and(open::is_annals) {
                     let home = target.open_or_create()?;
                     return Ok((
@@ -108,17 +109,20 @@ impl Context {
                 }
                 Ok(ops::write(&workspace, self.request(kind), ops::WriteTarget::Home(url), work)?)
             }
-            Target::Store(_) => {
+            NamedTarget::Store(_) => {
                 Ok(ops::write(&workspace, self.request(kind), ops::WriteTarget::Store, work)?)
             }
         }
     }
 
-    /// How a command ends that carried out an operation.
+    /// The outcome of a command that carried out an operation.
     pub(crate) fn outcome_of(&self, report: &Report) -> Outcome {
         match &report.not_followed {
             Some(why) => {
-                self.warn(&format!("it is done, but the store does not show it yet: {}", one_line(why)));
+                self.warn(&format!(
+                    "the change was made, but the store does not show it yet: {}",
+                    one_line(why)
+                ));
                 Outcome::WithProblems
             }
             None => Outcome::Done,
@@ -151,7 +155,7 @@ impl Context {
                 )),
                 Recovered::Left { operation, done, missing } => {
                     self.warn(&format!(
-                        "operation {} ({}) was cut short: it is done in {}, and not, or changed since, in {}",
+                        "operation {} ({}) was cut short: it is done in {}; it is missing or was changed since in {}",
                         operation.number,
                         one_line(&operation.words),
                         if done.is_empty() { "no home".to_owned() } else { done.join(", ") },
@@ -167,7 +171,7 @@ impl Context {
         }
     }
 
-    /// What is asked for, in the words of the command line.
+    /// The request of this command, in the words of the command line.
     pub(crate) fn request(&self, kind: OperationKind) -> OperationRequest {
         let words: Vec<String> =
             std::env::args_os().skip(1).map(|word| shell_word(&word.to_string_lossy())).collect();
@@ -188,10 +192,10 @@ impl Context {
             self.note(&format!("  in {place}"));
         }
         if report.store_only {
-            self.note("  in the store alone: no home of OpenCode that can be reached has it");
+            self.note("  in the store only: no home of OpenCode that can be reached has it");
         }
         for place in &report.vanished {
-            self.warn(&format!("{place} has it too, but is not there now; it is unchanged"));
+            self.warn(&format!("{place} has it too, but cannot be reached now; it is unchanged there"));
         }
         if let Some(operation) = report.operation.filter(|_| !self.is_unrecorded.load(Ordering::Relaxed)) {
             self.note(&format!("operation {operation}; `annals undo {operation}` takes it back"));
@@ -218,37 +222,38 @@ impl From<OperationError> for CliError {
                 explained
             }
             OperationError::Half { .. } => {
-                message.hint("the next command of annals completes it or takes it back, and says so")
+                message.hint("the next annals command completes it or takes it back, and says which")
             }
             OperationError::Open(error) => error.into(),
             OperationError::Read(error) => error.into(),
             OperationError::Store(error) => error.into(),
             OperationError::Sync(error) => error.into(),
             OperationError::History(error) => error.into(),
-            OperationError::NoOperation(_) => {
-                message.hint("`annals log` lists operations; `annals undo --revision REV` takes back a revision")
-            }
-            OperationError::NothingToUndo => {
-                message.hint("what sync found is undone by its number: `annals log --revisions`, `annals undo --revision REV`")
-            }
+            OperationError::NoOperation(_) => message
+                .hint("`annals log` lists operations; `annals undo --revision REV` takes back a revision"),
+            OperationError::NothingToUndo => message.hint(
+                "`annals log --revisions` lists what sync brought; `annals undo --revision REV` undoes it",
+            ),
             OperationError::UndoneBefore { by, .. } => {
                 message.hint(format!("`annals undo {by}` does it again"))
             }
             OperationError::Final { .. } => message.hint("nothing was changed"),
-            OperationError::NotYours { .. } => {
-                message.hint("nothing was changed; run `annals undo` where that home is yours (XDG_DATA_HOME)")
+            OperationError::NotYours { .. } => message.hint(
+                "nothing was changed; run `annals undo` with the XDG_DATA_HOME that this home belongs to",
+            ),
+            OperationError::NotKept { .. } => {
+                message.hint("nothing was changed; `annals prune` removed the earlier state")
             }
-            OperationError::NotKept { .. } => message.hint("`annals prune` has removed it; nothing was changed"),
             OperationError::ChangedSince { session, untouched, operation, .. } => {
                 let message = match session {
                     Some(session) => message.hint(format!(
-                        "nothing was changed; `annals log {session}` tells what came later, `annals restore {session} --at REV` goes back"
+                        "nothing was changed; `annals log {session}` shows what came later, `annals restore {session} --at REV` goes back"
                     )),
                     None => message.hint("nothing was changed"),
                 };
                 match untouched.first() {
                     Some(first) => message.hint(format!(
-                        "`annals undo {operation} --only {first}` takes it back for a session that is as it was left ({} of them)",
+                        "`annals undo {operation} --only {first}` takes it back for one session that has not changed since ({} of them)",
                         untouched.len()
                     )),
                     None => message,

@@ -10,13 +10,13 @@ use crate::output::ColorChoice;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Work on this OpenCode directory, database or store itself; several can be given for reading
+    /// Work directly on this OpenCode directory, database or store; commands that read take several
     #[arg(long, global = true, value_name = "PATH", env = "ANNALS_HOME", hide_env_values = true)]
     pub(crate) home: Vec<String>,
-    /// The store to use instead of the user's own
+    /// Use this store instead of your own
     #[arg(long, global = true, value_name = "PATH", env = "ANNALS_STORE", hide_env_values = true)]
     pub(crate) store: Option<OsString>,
-    /// Answer from the store as it is, without looking what is new in OpenCode
+    /// Answer from the store as it is, without syncing first
     #[arg(long, global = true)]
     pub(crate) no_sync: bool,
     /// Print machine-readable output (see docs/json.md)
@@ -28,27 +28,27 @@ pub(crate) struct Global {
     /// Do not page long output
     #[arg(long, global = true)]
     pub(crate) no_pager: bool,
-    /// Say nothing but results and errors
+    /// Print only results and errors
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// Say more about what is done
+    /// Print details of what annals does
     #[arg(short, long, global = true, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 }
 
-/// Which sessions, for commands that take several.
+/// Filters of commands that take several sessions.
 #[derive(Debug, Args, Default)]
 pub(crate) struct Filters {
-    /// Of this project: an id, a directory (`.` for here), or a name
+    /// Only sessions of this project: an id, a directory (`.` for here), or a name
     #[arg(long, value_name = "PROJECT")]
     pub(crate) project: Option<String>,
-    /// Opened in this directory or below it
+    /// Only sessions opened in this directory or below it
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<String>,
-    /// Used at or after this time: 2026-02-01, 2026-02-01T10:00, 7d, 12h, today, yesterday
+    /// Only at or after this time: 2026-02-01, 2026-02-01T10:00, 7d, 12h, today, yesterday
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
-    /// Used before this time
+    /// Only before this time
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<String>,
     /// Answered by this agent
@@ -65,17 +65,17 @@ pub(crate) struct Filters {
     pub(crate) archived: bool,
 }
 
-/// What a list is sorted by.
+/// The order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SortBy {
     /// Last used first
     Updated,
-    /// Last made first
+    /// Last created first
     Created,
     /// Most expensive first
     Cost,
     /// Most tokens first
     Tokens,
-    /// Longest first
+    /// Most messages first
     Messages,
 }

@@ -1,4 +1,4 @@
-//! Where output goes and how it looks: standard output with or without a pager, colours, width.
+//! Standard output and how it looks: pager, colours, width.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
@@ -12,10 +12,10 @@ use serde_json::ser::{Formatter, Serializer};
 
 use crate::text::{for_terminal, is_active};
 
-/// Colours or not.
+/// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ColorChoice {
-    /// Where the output is a terminal
+    /// If the output is a terminal
     Auto,
     /// Also in a pipe
     Always,
@@ -23,7 +23,7 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
-/// How texts are painted; without colour they stay as they are.
+/// Paints texts; without colour they stay as they are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Painter {
     pub(crate) color: bool,
@@ -56,8 +56,8 @@ paints! {
 }
 
 impl Painter {
-    /// Colours for a stream: what was asked for, then what the environment says (`NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR`),
-    /// then whether it is a terminal that can show them.
+    /// Colours for a stream: decided by `choice`, then by the environment (`NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR`),
+    /// then by whether the stream is a terminal that can show them.
     pub(crate) fn new(choice: ColorChoice, stream: &impl RawStream) -> Painter {
         let color = match choice {
             ColorChoice::Always => true,
@@ -72,33 +72,33 @@ impl Painter {
     }
 }
 
-/// Writes a line to standard error. Nothing in it can act on a terminal, wherever it came from: this is the only way there.
+/// Writes a line to standard error. The line is made harmless to a terminal, wherever its text came from: this is the only way there.
 pub(crate) fn error_line(line: &str, paint: Painter) {
     let mut stderr = io::stderr().lock();
     let _ = writeln!(stderr, "{}", for_terminal(line, paint.color));
 }
 
-/// Writes a question to standard error and stays in its line.
+/// Writes a question to standard error, without a line break.
 pub(crate) fn ask(question: &str) -> io::Result<()> {
     let mut stderr = io::stderr();
     write!(stderr, "{} ", for_terminal(question, false))?;
     stderr.flush()
 }
 
-/// Standard output, through a pager if that is wanted and someone is looking.
+/// Standard output, through a pager if that is wanted and the output is a terminal.
 pub(crate) struct Output {
     pub(crate) paint: Painter,
     pub(crate) width: usize,
     pub(crate) is_terminal: bool,
-    sink: Sink,
+    sink: OutputSink,
 }
 
-enum Sink {
+enum OutputSink {
     Stdout(io::BufWriter<io::Stdout>),
     Pager(Child),
 }
 
-/// What decides how output looks, from arguments and environment.
+/// Options of the output, from arguments and environment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputOptions {
     pub(crate) color: ColorChoice,
@@ -123,11 +123,12 @@ impl Output {
             paint: Painter::new(options.color, &io::stdout()),
             width: width.clamp(40, MAX_WIDTH),
             is_terminal,
-            sink: pager.map_or_else(|| Sink::Stdout(io::BufWriter::new(io::stdout())), Sink::Pager),
+            sink: pager
+                .map_or_else(|| OutputSink::Stdout(io::BufWriter::new(io::stdout())), OutputSink::Pager),
         }
     }
 
-    /// One line for people. Nothing in it can act on a terminal, wherever it came from.
+    /// Writes one line for people. The line is made harmless to a terminal, wherever its text came from.
     pub(crate) fn line(&mut self, line: impl AsRef<str>) -> io::Result<()> {
         let line = for_terminal(line.as_ref().trim_end_matches(' '), self.paint.color);
         let mut bytes = line.into_owned().into_bytes();
@@ -135,14 +136,14 @@ impl Output {
         self.write_all(&bytes)
     }
 
-    /// A machine-readable document, laid out as JavaScript would.
+    /// Writes a machine-readable document, laid out as JavaScript would.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         let mut text = pretty(value, 0)?;
         text.push(b'\n');
         self.json_text(&text)
     }
 
-    /// A machine-readable array, item by item: it may be long.
+    /// Writes a machine-readable array item by item, because it may be long.
     pub(crate) fn json_array<T: Serialize>(&mut self, items: impl IntoIterator<Item = T>) -> io::Result<()> {
         let mut is_empty = true;
         for item in items {
@@ -153,8 +154,8 @@ impl Output {
         self.write_all(if is_empty { b"[]\n" } else { b"\n]\n" })
     }
 
-    /// JSON text as it is. On a terminal the characters that JSON may hold unescaped and that act on a terminal, or hide
-    /// something, are escaped, which changes nothing of what it says.
+    /// Writes JSON text as it is. On a terminal, characters that act on a terminal or hide something are escaped, which does not
+    /// change the meaning of the JSON.
     pub(crate) fn json_text(&mut self, text: &[u8]) -> io::Result<()> {
         if !self.is_terminal {
             return self.write_all(text);
@@ -179,8 +180,8 @@ impl Output {
     /// Ends the output: waits for the pager, if there is one, until its reader has seen enough.
     pub(crate) fn finish(self) -> io::Result<()> {
         match self.sink {
-            Sink::Stdout(mut stdout) => stdout.flush(),
-            Sink::Pager(mut pager) => {
+            OutputSink::Stdout(mut stdout) => stdout.flush(),
+            OutputSink::Pager(mut pager) => {
                 drop(pager.stdin.take());
                 pager.wait().map(drop)
             }
@@ -191,8 +192,8 @@ impl Output {
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.sink {
-            Sink::Stdout(stdout) => stdout.write(bytes),
-            Sink::Pager(pager) => match pager.stdin.as_mut() {
+            OutputSink::Stdout(stdout) => stdout.write(bytes),
+            OutputSink::Pager(pager) => match pager.stdin.as_mut() {
                 Some(stdin) => stdin.write(bytes),
                 None => Err(io::ErrorKind::BrokenPipe.into()),
             },
@@ -201,8 +202,8 @@ impl Write for Output {
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.sink {
-            Sink::Stdout(stdout) => stdout.flush(),
-            Sink::Pager(pager) => pager.stdin.as_mut().map_or(Ok(()), Write::flush),
+            OutputSink::Stdout(stdout) => stdout.flush(),
+            OutputSink::Pager(pager) => pager.stdin.as_mut().map_or(Ok(()), Write::flush),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A progress bar that only shows up if there is something to wait for.
+//! A progress bar that only shows up for work that takes a while.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Anything shorter needs no bar.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Counts what is done.
+/// A progress bar and when it started.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -28,23 +28,23 @@ impl Progress {
         Progress { bar, started: Instant::now(), enabled, shown: AtomicBool::new(false) }
     }
 
-    /// There are more to come than was known.
+    /// Adds `more` to the total.
     pub(crate) fn expect(&self, more: usize) {
         self.bar.inc_length(more as u64);
     }
 
-    /// One more is done.
+    /// Counts one more as done.
     pub(crate) fn advance(&self) {
         self.bar.inc(1);
         self.show();
     }
 
-    /// What is counted now is something else.
+    /// Changes the label of the bar.
     pub(crate) fn rename(&self, what: &'static str) {
         self.bar.set_message(what);
     }
 
-    /// So many of so many are done.
+    /// Sets the bar to `done` of `total`.
     pub(crate) fn reach(&self, done: usize, total: usize) {
         self.bar.set_length(total as u64);
         self.bar.set_position(done as u64);

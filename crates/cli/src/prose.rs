@@ -3,8 +3,8 @@
 use crate::output::Painter;
 use crate::text::wrap;
 
-/// Lines of at most `columns`, with code, headings and emphasis set off where there is colour. They are made as they are
-/// asked for: a text can be longer than what anybody would keep twice. It must be `harmless`.
+/// Lines of at most `columns`, with code, headings and emphasis set off by colour. They are made one by one, because a text can be
+/// too long to hold twice. The text must be `harmless`.
 pub(crate) fn lines(text: &str, columns: usize, paint: Painter) -> impl Iterator<Item = String> {
     let mut in_code = false;
     text.trim_end().lines().flat_map(move |line| {

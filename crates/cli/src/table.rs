@@ -29,7 +29,7 @@ pub(crate) fn right(name: &'static str, width: usize) -> Column {
 }
 
 impl Column {
-    /// How cells are painted. The style gets the cell as it is laid out.
+    /// Sets how cells are painted. The style gets the cell as it is laid out.
     pub(crate) fn style(self, style: fn(Painter, String) -> String) -> Column {
         Column { style, ..self }
     }
@@ -51,7 +51,7 @@ impl<const N: usize> Table<N> {
         Table { columns, paint }
     }
 
-    /// How many columns of a screen are left for the last cell.
+    /// The number of columns of a screen that are left for the last cell.
     pub(crate) fn room(&self, screen: usize) -> usize {
         let taken: usize = self.columns.iter().map(|column| column.width + column.gap.len()).sum();
         screen.saturating_sub(taken)

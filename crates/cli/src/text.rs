@@ -50,7 +50,7 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The same in one line.
+/// A text made [`harmless`], in one line.
 pub(crate) fn one_line(text: &str) -> String {
     let harmless = harmless(text);
     harmless.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -183,7 +183,7 @@ fn skip_until(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, is_last: imp
     }
 }
 
-/// How many columns a line takes.
+/// The number of columns that a line takes.
 pub(crate) fn width(line: &str) -> usize {
     UnicodeWidthStr::width(line)
 }
@@ -214,7 +214,7 @@ pub(crate) fn fit(line: &str, columns: usize) -> String {
     format!("{cut}{:padding$}", "")
 }
 
-/// The same, filled up on the left.
+/// A line cut or filled up on the left with spaces to exactly `columns`.
 pub(crate) fn fit_right(line: &str, columns: usize) -> String {
     let cut = cut(line, columns);
     let padding = columns.saturating_sub(width(&cut));
@@ -241,7 +241,7 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Where the text of a line begins, behind its indent and its list mark: what continues it stays below.
+/// The column where the text of a line begins, behind its indent and its list mark: continuation lines start there.
 fn hanging_indent(line: &str) -> usize {
     let text = line.trim_start();
     let indent = line.len() - text.len();
@@ -331,7 +331,7 @@ impl Clock {
         Clock { now, zone: zone.into() }
     }
 
-    /// The time zone. To find that of the system, all that there are have to be listed; many commands do without.
+    /// The time zone. To find that of the system, all zones have to be listed; many commands do not need it.
     pub(crate) fn zone(&self) -> &TimeZone {
         self.zone.get_or_init(TimeZone::system)
     }
@@ -363,7 +363,7 @@ impl Clock {
         }
     }
 
-    /// Which day a time falls on, in days since 1970-01-01.
+    /// The day of a time, in days since 1970-01-01.
     pub(crate) fn day(&self, millis: i64) -> i64 {
         match Timestamp::from_millisecond(millis) {
             Ok(time) => {
@@ -374,7 +374,7 @@ impl Clock {
         }
     }
 
-    /// The date of such a day.
+    /// The date of a day that is counted since 1970-01-01.
     pub(crate) fn date_of_day(&self, day: i64) -> String {
         match Timestamp::from_second(day.saturating_mul(86_400)) {
             Ok(time) => time.strftime("%Y-%m-%d").to_string(),
@@ -382,7 +382,7 @@ impl Clock {
         }
     }
 
-    /// The beginning of today, or of the day so many days ago.
+    /// The beginning of the day `days_ago` days ago; 0 is today.
     pub(crate) fn midnight(&self, days_ago: i64) -> i64 {
         let today = Timestamp::from_millisecond(self.now).map(|now| now.to_zoned(self.zone().clone()));
         let day = today.and_then(|today| today.checked_sub(jiff::Span::new().try_days(days_ago)?));

@@ -1,4 +1,4 @@
-//! What the library is doing, on standard error: `--verbose`.
+//! `--verbose`: reports of the library on standard error.
 
 use std::io::{self, Write};
 
@@ -7,21 +7,21 @@ use tracing_subscriber::fmt;
 
 use crate::text::harmless;
 
-/// Prints what the library reports from now on, a line each.
+/// Prints every report of the library from now on, a line each.
 pub(crate) fn to_stderr() {
     fmt()
         .with_max_level(LevelFilter::DEBUG)
         .with_ansi(false)
         .without_time()
         .with_target(false)
-        .with_writer(|| Stderr)
+        .with_writer(|| HarmlessStderr)
         .init();
 }
 
-/// Standard error. What is reported names files and texts from outside, so nothing of it may command a terminal.
-struct Stderr;
+/// Standard error. Reports name files and texts from outside, so each line is made harmless to a terminal.
+struct HarmlessStderr;
 
-impl Write for Stderr {
+impl Write for HarmlessStderr {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
         writeln!(io::stderr(), "{}", harmless(text.trim_end()))?;

@@ -1,4 +1,4 @@
-//! A conversation on a terminal: turns, answers, tool calls folded to a line, what each turn cost.
+//! A conversation on a terminal: turns, answers, tool calls folded to a line, the cost of each turn.
 
 use std::collections::HashSet;
 use std::io;
@@ -15,9 +15,9 @@ use crate::output::{Output, Painter};
 use crate::prose;
 use crate::text::{Clock, count, cut, dollars, duration, harmless, one_line, short_number, width, wrap};
 
-/// How much of tool calls is shown.
+/// Detail in which tool calls are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Tools {
+pub(crate) enum ToolDetail {
     /// Everything they printed and changed
     Full,
     /// A line each, and the beginning of what they printed and changed
@@ -26,11 +26,11 @@ pub(crate) enum Tools {
     None,
 }
 
-/// How a conversation is shown.
+/// Options of a transcript.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TranscriptOptions {
-    pub(crate) tools: Tools,
-    /// Whether thoughts are shown whole.
+    pub(crate) tools: ToolDetail,
+    /// Whether reasoning is shown in full.
     pub(crate) reasoning: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Transcript<'a> {
     clock: &'a Clock,
     home: &'a dyn Read,
     options: TranscriptOptions,
-    turn: Option<Turn>,
+    turn: Option<TurnTally>,
     n_turns: usize,
     /// First message that a pending undo hides.
     reverted_from: Option<String>,
@@ -54,13 +54,13 @@ pub(crate) struct Transcript<'a> {
     after_short_call: bool,
     /// The day of the last prompt: the next one names its own only if it differs.
     day: Option<i64>,
-    /// What was in progress at the moment that is shown.
+    /// Documents that were in progress at the moment that is shown.
     unfinished: HashSet<Key>,
 }
 
-/// What has happened since the last prompt.
+/// Sums and times of the messages since the last prompt.
 #[derive(Default)]
-struct Turn {
+struct TurnTally {
     usage: Usage,
     n_calls: usize,
     models: Vec<String>,
@@ -120,7 +120,7 @@ impl<'a> Transcript<'a> {
         })
     }
 
-    /// Names what was in progress at the moment that is shown.
+    /// Sets the documents that were in progress at the moment that is shown.
     pub(crate) fn unfinished(&mut self, keys: HashSet<Key>) {
         self.unfinished = keys;
     }
@@ -155,7 +155,7 @@ impl<'a> Transcript<'a> {
     fn prompt(&mut self, user: &UserMessage<'_>, record: &MessageRecord) -> io::Result<()> {
         self.end_turn()?;
         self.n_turns += 1;
-        self.turn = Some(Turn::default());
+        self.turn = Some(TurnTally::default());
         let paint = self.output.paint;
         let mut lines: Vec<String> = Vec::new();
         let mut n_synthetic = 0;
@@ -257,9 +257,9 @@ impl<'a> Transcript<'a> {
             let status = status.map(|status| format!(" {status}")).unwrap_or_default();
             self.gap()?;
             self.output.line(format!("  {}", paint.bad_bold(format!("✗ {}{status}", name(&error.name)))))?;
-            self.block(&message, Fold::First(FOLDED_ERROR), Long::Wrap, |line| paint.bad(line))?;
+            self.block(&message, Fold::First(FOLDED_ERROR), LongLines::Wrap, |line| paint.bad(line))?;
         } else if time.completed.is_none() {
-            self.output.line(format!("  {}", paint.warn("… not ended")))?;
+            self.output.line(format!("  {}", paint.warn("… unfinished")))?;
         }
         self.unreadable(record)
     }
@@ -288,7 +288,7 @@ impl<'a> Transcript<'a> {
                     }
                 }
             }
-            Part::Tool(part) if self.options.tools != Tools::None => self.call(&CallView::of(part))?,
+            Part::Tool(part) if self.options.tools != ToolDetail::None => self.call(&CallView::of(part))?,
             Part::Tool(_) | Part::StepStart(_) | Part::StepFinish(_) | Part::Snapshot(_) | Part::Patch(_) => {
             }
             Part::File(file) => {
@@ -304,13 +304,13 @@ impl<'a> Transcript<'a> {
         Ok(())
     }
 
-    /// Says that what a part said at the moment that is shown is not kept.
+    /// Notes that the content of a part at the moment that is shown is not kept.
     fn unkept(&mut self, part: &Part<'_>) -> io::Result<()> {
         let line = match part {
-            Part::Tool(_) if self.options.tools == Tools::None => return Ok(()),
-            Part::Tool(_) => "  │ in progress then; what it had printed is not kept",
-            Part::Reasoning(_) => "∴ in progress then; the thought up to there is not kept",
-            _ => "… in progress then; its text up to there is not kept",
+            Part::Tool(_) if self.options.tools == ToolDetail::None => return Ok(()),
+            Part::Tool(_) => "  │ in progress then; its output up to that point is not kept",
+            Part::Reasoning(_) => "∴ in progress then; the reasoning up to that point is not kept",
+            _ => "… in progress then; its text up to that point is not kept",
         };
         if !matches!(part, Part::Tool(_)) {
             self.gap()?;
@@ -320,7 +320,7 @@ impl<'a> Transcript<'a> {
         self.output.line(format!("  {line}"))
     }
 
-    /// Parts that are rare, or of kinds not known.
+    /// The lines of a part that is rare or of an unknown kind.
     fn odd_part(&self, part: &Part<'_>) -> Vec<String> {
         let paint = self.output.paint;
         match part {
@@ -343,13 +343,13 @@ impl<'a> Transcript<'a> {
         }
     }
 
-    /// An empty line before what follows.
+    /// Prints an empty line.
     fn gap(&mut self) -> io::Result<()> {
         self.after_short_call = false;
         self.output.line("")
     }
 
-    /// A tool call: one line, then what it printed or changed.
+    /// Prints a tool call: one line, then its output or the change it made.
     fn call(&mut self, call: &CallView<'_>) -> io::Result<()> {
         let paint = self.output.paint;
         let (sign, name) = match call.status {
@@ -368,9 +368,9 @@ impl<'a> Transcript<'a> {
         if call.cleared {
             facts.push("cleared".to_owned());
         }
-        let is_brief = self.options.tools == Tools::Brief;
+        let is_brief = self.options.tools == ToolDetail::Brief;
         if let (true, "read", Some(output)) = (is_brief, call.tool.as_str(), &call.output) {
-            // What was read is in the file still.
+            // The text that was read is still in the file.
             facts.push(count(output.to_str().lines().count(), "line"));
         }
         facts.extend(call.duration.map(duration));
@@ -392,23 +392,23 @@ impl<'a> Transcript<'a> {
         self.call_result(call)
     }
 
-    /// What a call printed or changed.
+    /// Prints the output of a call, or the change it made.
     fn call_result(&mut self, call: &CallView<'_>) -> io::Result<()> {
         let paint = self.output.paint;
-        let is_brief = self.options.tools == Tools::Brief;
+        let is_brief = self.options.tools == ToolDetail::Brief;
         let limit = |folded| if is_brief { folded } else { usize::MAX };
         if let Some(error) = &call.error {
             if let Some(output) = &call.output {
-                self.block(&output.to_str(), Fold::Last(limit(FOLDED_OUTPUT)), Long::Cut, |line| {
+                self.block(&output.to_str(), Fold::Last(limit(FOLDED_OUTPUT)), LongLines::Cut, |line| {
                     paint.dim(line)
                 })?;
             }
-            return self.block(&error.to_str(), Fold::First(limit(FOLDED_ERROR)), Long::Wrap, |line| {
+            return self.block(&error.to_str(), Fold::First(limit(FOLDED_ERROR)), LongLines::Wrap, |line| {
                 paint.bad(line)
             });
         }
         // Code and listings are easier to read with their lines cut than with them broken.
-        let long = if is_brief { Long::Cut } else { Long::Wrap };
+        let long = if is_brief { LongLines::Cut } else { LongLines::Wrap };
         if let Some(diff) = &call.diff {
             let shown = diff_lines(&harmless(&diff.to_str()));
             return self.block(&shown, Fold::First(limit(FOLDED_DIFF)), long, |line| {
@@ -453,7 +453,7 @@ impl<'a> Transcript<'a> {
         }
     }
 
-    /// A session that a call started, in one line.
+    /// The line of a session that a call started.
     fn child(&self, id: &SessionId) -> String {
         let paint = self.output.paint;
         let Ok(Some(record)) = self.home.session(id) else {
@@ -479,12 +479,12 @@ impl<'a> Transcript<'a> {
         format!("{}  {}  {}", paint.id(id.as_str()), cut(&title, columns), paint.dim(facts))
     }
 
-    /// Indented text, folded to its first or last lines.
+    /// Prints indented text, folded to its first or last lines.
     fn block(
         &mut self,
         text: &str,
         fold: Fold,
-        long: Long,
+        long: LongLines,
         dress: impl Fn(&str) -> String,
     ) -> io::Result<()> {
         let paint = self.output.paint;
@@ -502,10 +502,10 @@ impl<'a> Transcript<'a> {
         };
         let columns = self.output.width.saturating_sub(6);
         let mut lines: Vec<String> = match long {
-            Long::Cut => shown.iter().map(|line| cut(line, columns).into_owned()).collect(),
-            Long::Wrap => wrap(&shown.join("\n"), columns),
+            LongLines::Cut => shown.iter().map(|line| cut(line, columns).into_owned()).collect(),
+            LongLines::Wrap => wrap(&shown.join("\n"), columns),
         };
-        // A single line can be as long as a file, so the fold holds for what it is wrapped to as well.
+        // A single line can be as long as a file, so the fold also limits the wrapped lines.
         let most = limit.saturating_mul(2);
         if lines.len() > most {
             lines.truncate(most);
@@ -543,7 +543,7 @@ impl<'a> Transcript<'a> {
         self.output.line(format!("{}{:gap$}{}", paint.accent(left), "", paint.dim(right)))
     }
 
-    /// What the turn took.
+    /// Prints what the turn cost.
     fn end_turn(&mut self) -> io::Result<()> {
         let Some(turn) = self.turn.take().filter(|turn| turn.n_calls > 0) else { return Ok(()) };
         let usage = turn.usage;
@@ -568,16 +568,16 @@ impl<'a> Transcript<'a> {
     }
 }
 
-/// How text is shortened: to so many lines of its beginning or its end.
+/// How text is shortened: to a number of lines from its beginning or its end.
 #[derive(Clone, Copy)]
 enum Fold {
     First(usize),
     Last(usize),
 }
 
-/// What happens to lines that are too long.
+/// How lines that are too long are shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Long {
+enum LongLines {
     Cut,
     Wrap,
 }

@@ -143,7 +143,7 @@ fn unfinished(message: &MessageRecord) -> Vec<(ProblemKind, Stored, String)> {
     if let Message::Assistant(answer) = message.stored.document.lens::<Message<'_>>()
         && answer.time.is_none_or(|time| time.completed.is_none())
     {
-        let detail = "the answer was never ended; OpenCode was probably killed".to_owned();
+        let detail = "the answer never ended; OpenCode was probably killed".to_owned();
         found.push((ProblemKind::UnfinishedMessage, message.stored.clone(), detail));
     }
     for part in &message.parts {

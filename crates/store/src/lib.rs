@@ -104,7 +104,7 @@
 //! ```
 //! use annals::homes::opencode::directory::OpencodeDirectory;
 //! use annals::model::search::query;
-//! use annals::search::{SearchRequest, Wanted};
+//! use annals::search::{Search, SearchRequest, Wanted};
 //! use annals::sync::{self, Stage, SyncOptions};
 //! # let directory = tempfile::tempdir()?;
 //! # let opencode = OpencodeDirectory::open_or_create(&directory.path().join("opencode"))?;

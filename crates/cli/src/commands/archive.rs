@@ -9,7 +9,7 @@ use crate::error::CommandResult;
 
 /// Mark sessions as archived, or remove the mark
 ///
-/// The mark changes in every home of yours that holds the session, and in the store. `annals undo` takes it back.
+/// The mark changes in all your homes that hold the session, and in the store. `annals undo` takes it back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

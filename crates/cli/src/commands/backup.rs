@@ -11,8 +11,8 @@ use crate::text::{bytes, count};
 
 /// Copy the store, with all history, to a file
 ///
-/// The copy is of one moment, however many are writing meanwhile. It gets its name only after every page, reference and hash
-/// in it was checked. It is a store itself: `--home FILE` reads it.
+/// The copy is of one moment, even while other processes write. It gets its name only after every page, reference and hash in
+/// it was checked. The copy is itself a store: `--home FILE` reads it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -20,13 +20,13 @@ Examples:
   annals --home /mnt/disk/annals-2026-02-25.db list
   annals restore-backup /mnt/disk/annals-2026-02-25.db")]
 pub(crate) struct BackupArgs {
-    /// File to make
+    /// File to create
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
 pub(crate) fn run(context: &Context, args: &BackupArgs) -> CommandResult {
-    let store = context.open_store(Stage::Parts, "is no store")?.annals;
+    let store = context.open_store(Stage::Parts, "is not a store")?.annals;
     let file = context.current_dir.join(&args.file);
     let progress = context.progress(0, "copying pages");
     let report = store.backup(&file, &|done, total| progress.reach(done, total))?;

@@ -16,7 +16,7 @@ use crate::text::{count, one_line, width, wrap};
 
 /// Look for damage: unreadable files, references to nothing, answers that never ended
 ///
-/// Reads every document of the store and of OpenCode's homes. Exits with 3 if anything is wrong.
+/// Reads every document of the store and of OpenCode's homes. Exits with code 3 if it finds a problem.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,12 +29,12 @@ pub(crate) struct CheckArgs {
 }
 
 /// A problem, and the home that has it.
-struct Located {
+struct LocatedProblem {
     home: String,
     problem: Problem,
 }
 
-/// So many problems of a kind are shown at first.
+/// Limit on the problems of a kind, without `--all`.
 const SHOWN: usize = 5;
 
 pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
@@ -44,25 +44,29 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
         |home: &dyn Read| home.sessions(&SessionQuery::default()).map_or(0, |found| found.value.len());
     let n_sessions = count_sessions(&home);
     let progress = context.progress(n_sessions, "checking sessions");
-    let check = |home: &dyn Read| -> Result<Vec<Located>, CliError> {
+    let check = |home: &dyn Read| -> Result<Vec<LocatedProblem>, CliError> {
         let Some(inspected) = home.inspect() else { return Ok(Vec::new()) };
         let found = inspected.check(context.clock.now, &|| progress.advance())?;
-        Ok(found.into_iter().map(|problem| Located { home: home.url().to_string(), problem }).collect())
+        Ok(found
+            .into_iter()
+            .map(|problem| LocatedProblem { home: home.url().to_string(), problem })
+            .collect())
     };
     let problems = match &homes {
-        // What is wrong in a home is to be mended there, and some of it never gets into the store.
+        // A problem in a home must be repaired there, and some problems never get into the store.
         Homes::Store(store) if !store.is_named => {
             let (direct, mut problems) = open_own(context);
             for home in &direct {
                 progress.expect(count_sessions(&**home));
                 match check(&**home) {
                     Ok(found) => problems.extend(found),
-                    // A home that cannot be checked hides no other.
+                    // A home that cannot be checked does not hide the others.
                     Err(error) => problems.push(refused(home.url().to_string(), &error)),
                 }
             }
-            let key = |Located { problem, .. }: &Located| (problem.kind, problem.place.clone());
-            let id = |Located { problem, .. }: &Located| Some((problem.kind, problem.id.clone()?));
+            let key = |LocatedProblem { problem, .. }: &LocatedProblem| (problem.kind, problem.place.clone());
+            let id =
+                |LocatedProblem { problem, .. }: &LocatedProblem| Some((problem.kind, problem.id.clone()?));
             let places: HashSet<_> = problems.iter().map(key).collect();
             let ids: HashSet<_> = problems.iter().filter_map(id).collect();
             problems.extend(check(&home)?.into_iter().filter(|located| {
@@ -87,14 +91,15 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
     let outcome = if problems.is_empty() { Outcome::Done } else { Outcome::WithProblems };
     let mut output = if context.json { context.plain_output() } else { context.paged_output() };
     if context.json {
-        let problems = problems.iter().map(|Located { home, problem }| wire::Problem::of(problem, home));
+        let problems =
+            problems.iter().map(|LocatedProblem { home, problem }| wire::Problem::of(problem, home));
         output.json(&wire::CheckReport { problems: problems.collect() })?;
         output.finish()?;
         return Ok(outcome);
     }
     let paint = output.paint;
     let mut by_kind: BTreeMap<ProblemKind, Vec<&Problem>> = BTreeMap::new();
-    for Located { problem, .. } in &problems {
+    for LocatedProblem { problem, .. } in &problems {
         by_kind.entry(problem.kind).or_default().push(problem);
     }
     for (kind, problems) in &by_kind {
@@ -125,7 +130,7 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
         }
     }
     if problems.is_empty() {
-        output.line(format!("{} {} in order", paint.good("✓"), count(n_sessions, "session")))?;
+        output.line(format!("{} no problems in {}", paint.good("✓"), count(n_sessions, "session")))?;
     } else {
         output.line(format!("{} in {}", count(problems.len(), "problem"), count(n_sessions, "session")))?;
     }
@@ -133,8 +138,8 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
     Ok(outcome)
 }
 
-/// The user's homes as they are, and a problem for each that cannot be opened.
-fn open_own(context: &Context) -> (Vec<Box<dyn Write>>, Vec<Located>) {
+/// The user's homes, and a problem for each one that cannot be opened.
+fn open_own(context: &Context) -> (Vec<Box<dyn Write>>, Vec<LocatedProblem>) {
     let mut problems = Vec::new();
     for path in context.data_directory.iter().flat_map(|data| open::discover(data).databases) {
         if let Err(error) = open::open(&path) {
@@ -145,9 +150,9 @@ fn open_own(context: &Context) -> (Vec<Box<dyn Write>>, Vec<Located>) {
 }
 
 /// A home that could not be opened or checked, as a problem.
-fn refused(home: String, error: &CliError) -> Located {
+fn refused(home: String, error: &CliError) -> LocatedProblem {
     let detail = [std::slice::from_ref(&error.message), &error.details[..]].concat().join("; ");
     let problem =
         Problem { kind: ProblemKind::Unreadable, place: home.clone(), id: None, session: None, detail };
-    Located { home, problem }
+    LocatedProblem { home, problem }
 }

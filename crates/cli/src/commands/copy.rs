@@ -21,10 +21,10 @@ use crate::text::{count, grouped, one_line};
 
 /// Copy sessions from one home to another
 ///
-/// A home is an OpenCode directory or database, or a store of annals. Sessions go over with everything that belongs to them, and the sessions
-/// they started go along. What the target lacks is added. A document that differs is replaced only where the target's
-/// version is provably the earlier one; every other difference is reported and stays as it is in the target, unless
-/// `--theirs` says otherwise. So a copy can be repeated, and one that was cut short goes on where it stopped. Nothing is
+/// A home is an OpenCode directory or database, or a store of annals. Each session is copied with everything that belongs to
+/// it, and with the sessions it started. Documents that the target lacks are added. A document that differs is replaced only
+/// if the target's version is provably the earlier one; every other difference is reported and stays as it is in the target,
+/// unless `--theirs` is given. So a copy can be repeated, and one that was cut short continues where it stopped. Nothing is
 /// deleted anywhere. OpenCode may be running on either home.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -35,15 +35,15 @@ Examples:
   annals copy --from opencode.db --to backup/     a directory as OpenCode 1.1 keeps it
   annals copy --from broken.db --to new.db        save what can be read of a damaged database
   annals copy --from backup/ --to opencode.db --theirs 36f8c1
-                                                  what differs becomes what it is in the backup
+                                                  documents that differ become what they are in the backup
   annals copy --from ~/.local/share/annals/annals.db --to ~/.local/share/opencode/opencode.db 36f8c1
-                                                  give OpenCode a session back that it has deleted")]
+                                                  give a deleted session back to OpenCode")]
 pub(crate) struct CopyArgs {
-    /// Home to copy from; the user's own if left out
+    /// Home to copy from; your own homes if left out
     #[arg(long, value_name = "PATH")]
     from: Option<String>,
-    /// Home to copy to; made if it does not exist: a store if it is called `annals….db`, a database if it ends in `.db`,
-    /// else a directory
+    /// Home to copy to; created if it does not exist: a store if it is called `annals….db`, a database if it ends in `.db`,
+    /// otherwise a directory
     #[arg(long, value_name = "PATH")]
     to: String,
     /// Sessions: ids, beginnings of ids, `last`, or pieces of titles; all if none is named
@@ -52,12 +52,12 @@ pub(crate) struct CopyArgs {
     /// All sessions
     #[arg(long)]
     all: bool,
-    /// Also add to sessions that were used more recently in the target what they lack there
+    /// Also add missing documents to sessions that were used more recently in the target
     #[arg(long)]
     merge: bool,
     #[command(flatten)]
     difference: DifferenceArgs,
-    /// Only say what would be copied
+    /// Only show what would be copied
     #[arg(short = 'n', long)]
     dry_run: bool,
 }
@@ -69,7 +69,7 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
         Some(from) => open_all(from)?,
         None => context.open_directly()?,
     };
-    // What a database of 1.16 or later keeps goes into one like it; all else into one that any version opens.
+    // Sessions from a database of 1.16 or later go into a database like it; all others into one that any version opens.
     let is_late = sources.iter().any(|home| home.identity_rule() == IdentityRule::Remote);
     let generation = if is_late { Generation::Latest } else { Generation::Portable };
     // A data directory may hold the target as well.
@@ -110,7 +110,7 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
         to.name_files(target_path, &mut account.files);
         ((account, failure), Report::default())
     } else {
-        // It is made before it is written to, with the tables that suit what is copied.
+        // The target is created first, with the tables that suit the sessions to copy.
         drop(open_or_create(&target, generation)?);
         context.write_to(&context.target_of(&target)?, OperationKind::Copy, |to| {
             let (account, failure) = parts_of(copy(&from, to, sessions, &options, &|| progress.advance()));
@@ -132,29 +132,29 @@ pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
     }
 }
 
-/// What to say of a session that no source has, if the target has it.
+/// The error for a session that no source has, if the target has it.
 fn only_in_target(context: &Context, args: &CopyArgs, name: &str) -> Option<CliError> {
     let target = open_all(&args.to).ok()?;
     let target = UnionHome::new(target.iter().map(|home| &**home as &dyn Read).collect());
     let session = context.session(&target, name).ok()?;
     let error = CliError::new(format!(
-        "session {} is in {} already and in none of the homes to copy from",
+        "session {} is already in {}, and none of the homes to copy from has it",
         session.id, args.to
     ));
     Some(error.hint("nothing was copied; `--from` names another home, `--to` another target"))
 }
 
 fn unfinished(error: CliError) -> CliError {
-    error.hint("what is counted above is safe in the target; run the same command again to copy the rest")
+    error.hint("everything counted above is safe in the target; run the same command again to copy the rest")
 }
 
 /// The target, or for a dry run without one an empty stand-in.
-struct Target {
+struct CopyTarget {
     home: Box<dyn Write>,
     stand_in: Option<tempfile::TempDir>,
 }
 
-impl Target {
+impl CopyTarget {
     fn home(&self) -> &dyn Write {
         &*self.home
     }
@@ -170,15 +170,15 @@ impl Target {
     }
 }
 
-fn open_target(args: &CopyArgs, path: &Path, generation: Generation) -> Result<Target, CliError> {
+fn open_target(args: &CopyArgs, path: &Path, generation: Generation) -> Result<CopyTarget, CliError> {
     if !args.dry_run || path.exists() {
-        return Ok(Target { home: open_or_create(path, generation)?, stand_in: None });
+        return Ok(CopyTarget { home: open_or_create(path, generation)?, stand_in: None });
     }
-    let stand_in =
-        tempfile::tempdir().map_err(|error| CliError::new(format!("cannot make a directory: {error}")))?;
+    let stand_in = tempfile::tempdir()
+        .map_err(|error| CliError::new(format!("cannot create a temporary directory: {error}")))?;
     let name = path.file_name().unwrap_or("home".as_ref());
     let home = open_or_create(&stand_in.path().join(name), generation)?;
-    Ok(Target { home, stand_in: Some(stand_in) })
+    Ok(CopyTarget { home, stand_in: Some(stand_in) })
 }
 
 fn same_place(a: &Path, b: &Path) -> bool {
@@ -188,10 +188,10 @@ fn same_place(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// This many copied sessions are named.
+/// Limit on the copied sessions that are named.
 const NAMED: usize = 10;
 
-/// What was done, and why it ended early.
+/// The account of a copy, and why it ended early.
 fn parts_of(copied: Result<CopyOutcome, CopyError>) -> (CopyOutcome, Option<CopyFailure>) {
     match copied {
         Ok(account) => (account, None),
@@ -234,7 +234,7 @@ fn print(context: &Context, args: &CopyArgs, account: &CopyOutcome, report: &Rep
     Ok(())
 }
 
-/// What else there is to know about a copy, a line each.
+/// Further remarks on a copy, a line each.
 fn remarks(account: &CopyOutcome) -> Vec<String> {
     let mut lines = Vec::new();
     if !account.completed.is_empty() {
@@ -250,7 +250,7 @@ fn remarks(account: &CopyOutcome) -> Vec<String> {
     }
     if account.converted > 0 {
         let n = count(account.converted, "message");
-        lines.push(format!("{n} taken over from OpenCode's second transcript store"));
+        lines.push(format!("{n} copied from OpenCode's second transcript store"));
     }
     for (from, to) in &account.refiled {
         lines.push(format!("project {from} is filed under {to}, the id this OpenCode looks for"));
@@ -260,14 +260,17 @@ fn remarks(account: &CopyOutcome) -> Vec<String> {
     }
     if account.tool_outputs_left > 0 {
         let n = count(account.tool_outputs_left, "file");
-        lines.push(format!("left behind, the target has no place for it: {n} of long tool output"));
+        lines.push(format!("not copied, the target has no place for it: {n} of long tool output"));
     }
     for path in &account.cached_ids {
-        lines.push(format!("{} written: later versions find the project's sessions by it", path.display()));
+        lines.push(format!(
+            "{} written: later versions of OpenCode use it to find the project's sessions",
+            path.display()
+        ));
     }
     if !account.newer_in_target.is_empty() {
         lines.push(format!(
-            "{} used more recently in the target and left as they are; `--merge` adds what they lack",
+            "{} used more recently in the target and left alone; `--merge` adds missing documents",
             count(account.newer_in_target.len(), "session")
         ));
     }
@@ -276,10 +279,10 @@ fn remarks(account: &CopyOutcome) -> Vec<String> {
         lines.push(format!("{n} of these sessions are only in the target, and stay there"));
     }
     for (member, n) in &account.lost {
-        lines.push(format!("left behind, the target has no place for it: {member} ({})", count(*n, "time")));
+        lines.push(format!("not copied, the target has no place for it: {member} ({})", count(*n, "time")));
     }
     for (noun, n) in &account.not_held {
-        lines.push(format!("left behind, the target holds none: {}", count(*n, noun)));
+        lines.push(format!("not copied, the target cannot hold them: {}", count(*n, noun)));
     }
     lines
 }

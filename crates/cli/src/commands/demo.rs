@@ -43,7 +43,7 @@ pub(crate) fn run(context: &Context, args: &DemoArgs) -> CommandResult {
         "A sample home: sessions of two small projects, recorded with OpenCode 1.1.65",
         "annals",
     )?;
-    overview::run(&context, Hints::Left)?;
+    overview::run(&context, Hints::Omitted)?;
     heading(&context, "Every session", "annals list")?;
     list::run(&context, &list::ListArgs::all())?;
     heading(&context, "One conversation", &format!("annals show {SHOWN:?}"))?;
@@ -89,7 +89,7 @@ fn heading(context: &Context, what: &str, command: &str) -> Result<(), CliError>
 fn farewell(context: &Context, home: &Path) -> Result<(), CliError> {
     let mut output = context.plain_output();
     let (paint, rule) = (output.paint, "─".repeat(output.width));
-    // Straight from a build the program is not on the path; what is printed must work when it is copied.
+    // Straight from a build the program is not on the path; the printed commands must work when they are copied.
     let program = std::env::args().next().filter(|name| name.contains(std::path::is_separator));
     let program = program.unwrap_or_else(|| "annals".to_owned());
     let home = home.display();

@@ -13,7 +13,7 @@ use annals::sync::Stage;
 use annals::wire;
 
 use crate::context::Context;
-use crate::difference::{Line, lines};
+use crate::difference::{DiffLine, lines};
 use crate::error::{CliError, CommandResult, Outcome};
 use crate::moment::{describe, known_session, open_at, parse_moment};
 use crate::output::Output;
@@ -21,8 +21,8 @@ use crate::text::{Clock, cut, harmless, one_line, wrap};
 
 /// Show what changed in a session between two moments
 ///
-/// A moment is the number of a revision or a time. What was added, removed and changed is shown message by message, texts line
-/// by line.
+/// A moment is the number of a revision or a time. Additions, removals and changes are shown message by message, texts line by
+/// line.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,15 +33,15 @@ Examples:
 pub(crate) struct DiffArgs {
     /// Session: an id, the beginning of one, `last`, or a piece of the title
     session: String,
-    /// `FROM..TO`; `FROM` or `FROM..` is up to now, `..TO` from the beginning
+    /// `FROM..TO`; `FROM` or `FROM..` means until now, `..TO` from the beginning
     #[arg(value_name = "REV|TIME..REV|TIME")]
     range: String,
-    /// Show all of long texts
+    /// Show long texts in full
     #[arg(short, long)]
     all: bool,
 }
 
-/// Lines of a text or a change that are shown at first.
+/// Limit on the lines of a text or a change, without `--all`.
 const FOLDED: usize = 12;
 
 pub(crate) fn run(context: &Context, args: &DiffArgs) -> CommandResult {
@@ -72,13 +72,13 @@ pub(crate) fn run(context: &Context, args: &DiffArgs) -> CommandResult {
         output.line(paint.bold(line))?;
     }
     output.line(paint.dim(format!("{} · {from} → {to}", known.id)))?;
-    let mut screen = Screen { output: &mut output, clock: &context.clock, fold: !args.all };
+    let mut screen = DiffScreen { output: &mut output, clock: &context.clock, fold: !args.all };
     let mut last: Option<&MessageId> = None;
     for changed in &changes {
         if let Key::Message(_, id) = &changed.key {
             last = Some(id);
         }
-        // A part of a message that is the same still needs to be told where it is.
+        // A changed part of an unchanged message needs the message above it.
         if let Key::Part(_, id, _) = &changed.key
             && last.replace(id) != Some(id)
             && let Some((_, document)) = messages.get(id)
@@ -106,10 +106,10 @@ pub(crate) fn run(context: &Context, args: &DiffArgs) -> CommandResult {
     Ok(Outcome::Done)
 }
 
-/// Before anything was.
+/// Before any revision.
 const BEGINNING: At = At::Time(Millis::MIN);
 
-/// A moment and another one; none is now.
+/// Parses the two moments of a range; `None` is now.
 fn parse_range(range: &str, clock: &Clock) -> Result<(At, Option<At>), CliError> {
     let moment = |text: &str| parse_moment(text, clock);
     match range.split_once("..") {
@@ -121,9 +121,9 @@ fn parse_range(range: &str, clock: &Clock) -> Result<(At, Option<At>), CliError>
 }
 
 /// The messages of a session in a home, with the times they were made.
-type Messages = HashMap<MessageId, (Millis, Document)>;
+type MessagesById = HashMap<MessageId, (Millis, Document)>;
 
-fn messages(home: &dyn Read, session: &SessionId) -> Result<Messages, ReadError> {
+fn messages(home: &dyn Read, session: &SessionId) -> Result<MessagesById, ReadError> {
     let mut messages = HashMap::new();
     if let Some(record) = home.session(session)? {
         for message in home.messages(&record, &MessageRange::ALL, MessageDetail::PartCounts) {
@@ -136,12 +136,12 @@ fn messages(home: &dyn Read, session: &SessionId) -> Result<Messages, ReadError>
     Ok(messages)
 }
 
-/// What differs: the session itself, then message by message, then what stands beside. With it the messages.
+/// The differences in order: the session itself, then message by message, then todo lists and the like; and all messages.
 fn in_order(
     before: &dyn Read,
     after: &dyn Read,
     session: &SessionId,
-) -> Result<(Vec<Changed>, Messages), ReadError> {
+) -> Result<(Vec<Changed>, MessagesById), ReadError> {
     let mut changes = difference(before, after, session)?;
     let (mut old, new) = (messages(before, session)?, messages(after, session)?);
     // Parts go with their message, whether or not the store still has them.
@@ -173,13 +173,13 @@ fn in_order(
     Ok((changes, old))
 }
 
-struct Screen<'a> {
+struct DiffScreen<'a> {
     output: &'a mut Output,
     clock: &'a Clock,
     fold: bool,
 }
 
-impl Screen<'_> {
+impl DiffScreen<'_> {
     fn unchanged(&mut self, key: &Key, document: &Document) -> std::io::Result<()> {
         let line = format!("  {}", self.output.paint.dim(self.name(key, document)));
         self.output.line("")?;
@@ -211,13 +211,13 @@ impl Screen<'_> {
             _ => None,
         };
         let is_part = matches!(changed.key, Key::Part(..));
-        let whole = |document: &Document, line: fn(String) -> Line| -> Vec<Line> {
+        let whole = |document: &Document, line: fn(String) -> DiffLine| -> Vec<DiffLine> {
             let text = if is_part { text(document) } else { None }.unwrap_or_default();
             harmless(text.trim_end()).lines().map(|text| line(text.to_owned())).collect()
         };
         let is_counted = |document: &Document| stream::is_bookkeeping(&changed.key, document);
         let lines = match (&changed.before, &changed.after) {
-            // What OpenCode counts is not known of both.
+            // The fields that OpenCode keeps counting are not known of both states.
             (Some(before), Some(after)) if changed.is_step && is_counted(after) => {
                 let [before, after] =
                     [before, after].map(|one| stream::earlier(&changed.key, one, Millis::MAX).document);
@@ -225,31 +225,31 @@ impl Screen<'_> {
             }
             (Some(_), Some(after)) if changed.is_step => {
                 self.unkept(match changed.key {
-                    Key::Message(..) => "went on; what was in between is not kept",
-                    _ => "went on; what it said in between is not kept",
+                    Key::Message(..) => "continued; the states in between are not kept",
+                    _ => "continued; its text in between is not kept",
                 })?;
-                whole(after, Line::Added)
+                whole(after, DiffLine::Added)
             }
             (Some(before), Some(after)) => lines(before, after, self.clock),
-            (None, Some(after)) => whole(after, Line::Added),
-            (Some(before), None) => whole(before, Line::Removed),
+            (None, Some(after)) => whole(after, DiffLine::Added),
+            (Some(before), None) => whole(before, DiffLine::Removed),
             (None, None) => Vec::new(),
         };
         let is_counted = shown.is_some_and(is_counted);
         if changed.is_step && !is_counted && (changed.before.is_none() || changed.after.is_none()) {
-            self.unkept("in progress then; what it said is not kept")?;
+            self.unkept("in progress then; its text is not kept")?;
         }
         self.lines(&lines)
     }
 
-    /// Says that something is not kept.
+    /// Prints that something is not kept.
     fn unkept(&mut self, what: &str) -> std::io::Result<()> {
         let paint = self.output.paint;
         let what = cut(what, self.output.width.saturating_sub(6));
         self.output.line(format!("    {} {}", paint.dim("│"), paint.dim(what)))
     }
 
-    fn lines(&mut self, lines: &[Line]) -> std::io::Result<()> {
+    fn lines(&mut self, lines: &[DiffLine]) -> std::io::Result<()> {
         let paint = self.output.paint;
         let columns = self.output.width.saturating_sub(6);
         let limit = if self.fold { FOLDED } else { usize::MAX };
@@ -257,12 +257,12 @@ impl Screen<'_> {
         for line in lines.iter().take(limit) {
             let fit = |sign: &str, text: &str| cut(&format!("{sign}{text}"), columns).into_owned();
             let line = match line {
-                Line::Member(name) => paint.bold(cut(name, columns)),
-                Line::Became(text) => cut(text, columns).into_owned(),
-                Line::Added(text) => paint.good(fit("+", text)),
-                Line::Removed(text) => paint.bad(fit("-", text)),
-                Line::Same(text) => paint.dim(fit(" ", text)),
-                Line::Left => paint.dim("…"),
+                DiffLine::Member(name) => paint.bold(cut(name, columns)),
+                DiffLine::Became(text) => cut(text, columns).into_owned(),
+                DiffLine::Added(text) => paint.good(fit("+", text)),
+                DiffLine::Removed(text) => paint.bad(fit("-", text)),
+                DiffLine::Same(text) => paint.dim(fit(" ", text)),
+                DiffLine::Left => paint.dim("…"),
             };
             self.output.line(format!("    {bar} {line}"))?;
         }
@@ -273,7 +273,7 @@ impl Screen<'_> {
         Ok(())
     }
 
-    /// What a document is, in a line.
+    /// The name of a document in one line.
     fn name(&self, key: &Key, document: &Document) -> String {
         let mut facts = Vec::new();
         match key {

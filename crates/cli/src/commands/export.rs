@@ -31,16 +31,16 @@ pub(crate) struct ExportArgs {
     /// Sessions: ids, beginnings of ids, `last`, or pieces of titles
     #[arg(required = true, value_name = "SESSION")]
     sessions: Vec<String>,
-    /// What to write
-    #[arg(short, long, value_enum, default_value_t = Format::Opencode)]
-    format: Format,
+    /// Format of the output
+    #[arg(short, long, value_enum, default_value_t = ExportFormat::Opencode)]
+    format: ExportFormat,
     /// Only these messages, by id or the beginning of one
     #[arg(long, value_name = "MESSAGE")]
     message: Vec<String>,
     /// Only these parts, by id or the beginning of one
     #[arg(long, value_name = "PART")]
     part: Vec<String>,
-    /// Also the sessions they started
+    /// Also export the sessions they started
     #[arg(long)]
     children: bool,
     /// As they were at this moment: the number of a revision, or a time (2026-02-01T10:00, 12h, yesterday)
@@ -52,24 +52,24 @@ pub(crate) struct ExportArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// The document of `opencode export`; several sessions are printed one after the other
+enum ExportFormat {
+    /// The document that `opencode export` prints; several sessions are printed one after the other
     Opencode,
-    /// One document a line, complete and byte for byte, todo lists and diffs included
+    /// One document per line, complete and byte for byte, todo lists and diffs included
     Jsonl,
-    /// For reading
+    /// Markdown, for reading
     Markdown,
 }
 
 pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
     let moment = args.at.as_deref().map(|at| parse_moment(at, &context.clock)).transpose()?;
     let homes = context.open_for(Stage::Parts, moment)?;
-    let reading = homes.reading(moment)?;
-    let home: &dyn Read = &*reading;
+    let view = homes.view(moment)?;
+    let home: &dyn Read = &*view;
     let mut sessions: Vec<SessionRecord> = Vec::new();
     let mut seen = HashSet::new();
     for wanted in &args.sessions {
-        let session = reading.session(context, wanted)?;
+        let session = view.session(context, wanted)?;
         let family = match args.children {
             true => annals::remove::plan(home, session)?.sessions,
             false => vec![session],
@@ -77,14 +77,14 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
         sessions.extend(family.into_iter().filter(|session| seen.insert(session.id.clone())));
     }
     let selection = Selection { messages: &args.message, parts: &args.part };
-    let mut left = Left::default();
+    let mut left = ExportGaps::default();
     match &args.output {
         None => {
             let mut output = context.plain_output();
             let is_terminal = output.is_terminal;
             let mut sink = |bytes: &[u8]| match args.format {
-                // What a terminal would act on is only taken out where there is one; a file gets every byte.
-                Format::Markdown if is_terminal => {
+                // Control sequences are removed only for a terminal; a file gets every byte.
+                ExportFormat::Markdown if is_terminal => {
                     output.write_all(harmless(&String::from_utf8_lossy(bytes)).as_bytes())
                 }
                 _ => output.json_text(bytes),
@@ -104,7 +104,7 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
     }
     if left.n_left_out > 0 {
         context.note(&format!(
-            "note: {} of OpenCode's second transcript store left out, as `opencode export` does; `--format jsonl` and `markdown` have them",
+            "note: {} of OpenCode's second transcript store left out, as `opencode export` does; `--format jsonl` and `markdown` include them",
             count(left.n_left_out, "message")
         ));
     }
@@ -141,10 +141,10 @@ fn write_file(
     Ok(())
 }
 
-/// What is not in an export.
+/// Counts of what is missing in an export.
 #[derive(Default)]
-struct Left {
-    /// What could not be read.
+struct ExportGaps {
+    /// Documents that could not be read.
     quarantined: Vec<Quarantined>,
     /// Messages that `opencode export` does not see.
     n_left_out: usize,
@@ -154,24 +154,24 @@ struct Left {
     n_unfinished: usize,
 }
 
-type Sink<'a> = dyn FnMut(&[u8]) -> std::io::Result<()> + 'a;
+type ExportSink<'a> = dyn FnMut(&[u8]) -> std::io::Result<()> + 'a;
 
 fn write(
     home: &dyn Read,
     sessions: &[SessionRecord],
-    format: Format,
+    format: ExportFormat,
     selection: Selection<'_>,
-    sink: &mut Sink<'_>,
-    left: &mut Left,
+    sink: &mut ExportSink<'_>,
+    left: &mut ExportGaps,
 ) -> Result<(), CliError> {
-    if format == Format::Jsonl {
+    if format == ExportFormat::Jsonl {
         sink(&jsonl::header())?;
     }
     let mut projects = HashSet::new();
     let mut matched = Matched::default();
     for session in sessions {
         let n_parts = match format {
-            Format::Opencode => {
+            ExportFormat::Opencode => {
                 let mut writer = ExportWriter::new(&session.stored.document);
                 let n_parts = each_message(
                     home,
@@ -194,7 +194,7 @@ fn write(
                 sink(&writer.finish())?;
                 n_parts
             }
-            Format::Markdown => {
+            ExportFormat::Markdown => {
                 let mut writer = MarkdownWriter::new(&session.stored.document);
                 let n_parts = each_message(
                     home,
@@ -213,7 +213,7 @@ fn write(
                 sink(writer.finish().as_bytes())?;
                 n_parts
             }
-            Format::Jsonl => {
+            ExportFormat::Jsonl => {
                 if projects.insert(session.project.clone())
                     && let Some(project) = home.document(&Key::Project(session.project.clone()))?
                 {
@@ -234,7 +234,7 @@ fn write(
                             .try_for_each(|part| sink(&jsonl::write(&part.key, &part.document)))
                     },
                 )?;
-                // Share secrets are left out: who has them can change what is shared.
+                // Share secrets are left out: anyone who has them can change what is shared.
                 // OpenCode has no records, and in its directory all files would be listed to find that out.
                 let keys = match session.id.is_opencode() {
                     true => Vec::new(),
@@ -256,14 +256,14 @@ fn write(
     matched.complete(selection)
 }
 
-/// Which messages and parts are wanted; all of them if none is named.
+/// The wanted messages and parts; all of them if none is named.
 #[derive(Clone, Copy)]
 struct Selection<'a> {
     messages: &'a [String],
     parts: &'a [String],
 }
 
-/// Which of the names in a selection have fitted something.
+/// The names in a selection that matched something.
 #[derive(Default)]
 struct Matched(HashSet<String>);
 
@@ -285,7 +285,7 @@ impl Matched {
     }
 }
 
-/// Visits the messages that are wanted. Returns how many parts there are, wanted or not.
+/// Visits the wanted messages. Returns the number of all parts, wanted or not.
 fn each_message(
     home: &dyn Read,
     session: &SessionRecord,

@@ -17,14 +17,14 @@ use crate::confirm::agreed;
 use crate::context::Context;
 use crate::error::{CommandResult, Outcome};
 use crate::homes::is_followed;
-use crate::moment::{Known, known_session};
+use crate::moment::{KnownSession, known_session};
 use crate::text::{count, one_line, shell_word};
 
 /// Erase sessions from the store, with all their history
 ///
-/// Documents, every earlier state, what the text index has of them: afterwards nothing of them is in the store's files but a
-/// hash of the id, so that sync does not bring them back. OpenCode's home is not touched: `annals rm` deletes there, and a
-/// database may keep what was deleted in unused pages and in its log until OpenCode writes over it. It cannot be undone.
+/// Erases documents, every earlier state, and their entries in the text index. Afterwards the store's files hold nothing of
+/// them but a hash of the id, so that sync does not bring them back. OpenCode's home is not touched: `annals rm` deletes there,
+/// and a database may keep deleted text in unused pages and in its log until OpenCode overwrites it. This cannot be undone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,18 +34,18 @@ pub(crate) struct ForgetArgs {
     /// Sessions: ids, beginnings of ids, `last`, or pieces of titles
     #[arg(required = true, value_name = "SESSION")]
     sessions: Vec<String>,
-    /// Also the sessions they started
+    /// Also erase the sessions they started
     #[arg(long)]
     children: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
 
 pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
-    let store = context.open_store(Stage::Messages, "forgets nothing")?.annals;
+    let store = context.open_store(Stage::Messages, "is not a store")?.annals;
     // Every name is looked up before anything is erased.
-    let mut wanted: Vec<Known> = Vec::new();
+    let mut wanted: Vec<KnownSession> = Vec::new();
     let mut again: Vec<SessionId> = Vec::new();
     for name in &args.sessions {
         if let Ok(id) = SessionId::parse(name)
@@ -58,7 +58,7 @@ pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
         let known = known_session(context, &*store, name)?;
         if args.children && known.deleted_after.is_none() {
             let family = remove::plan(&*store, known.record)?.sessions;
-            wanted.extend(family.into_iter().map(|record| Known {
+            wanted.extend(family.into_iter().map(|record| KnownSession {
                 id: record.id.clone(),
                 record,
                 deleted_after: None,
@@ -72,7 +72,7 @@ pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
     if !context.json {
         let mut n_revisions = 0;
         for id in &again {
-            context.note(&format!("{id} was forgotten before; what is left of it, if anything, is erased"));
+            context.note(&format!("{id} was already forgotten; anything left of it is erased"));
         }
         for known in &wanted {
             context.note(&format!("{}  {}", known.id, known.title()));
@@ -92,7 +92,7 @@ pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
     let mut ids: Vec<_> = wanted.iter().map(|known| known.id.clone()).collect();
     ids.extend(again);
     let forgotten = store.forget(&ids)?;
-    // The command names what is to be forgotten, so its words are not kept.
+    // The command line names the sessions to forget, so it is not kept.
     let request = OperationRequest {
         words: format!("forget {}", count(ids.len(), "session")),
         ..context.request(OperationKind::Forget)
@@ -105,7 +105,7 @@ fn report(
     context: &Context,
     store: &dyn Store,
     ids: &[SessionId],
-    wanted: &[Known],
+    wanted: &[KnownSession],
     forgotten: &Forgotten,
 ) -> CommandResult {
     if context.json {
@@ -126,7 +126,7 @@ fn report(
         }
         for database in remains(store, wanted) {
             context.note(&format!(
-                "{} may hold remains of them in unused pages and in its log until OpenCode writes over them",
+                "{} may hold remains of them in unused pages and in its log until OpenCode overwrites them",
                 one_line(&database)
             ));
         }
@@ -134,29 +134,29 @@ fn report(
     let mut outcome = Outcome::Done;
     if let Some(why) = &forgotten.not_rewritten {
         context.warn(&format!(
-            "remains may be left in unused parts of the file, which could not be written anew: {why}"
+            "remains may be left in unused parts of the file, which could not be rewritten: {why}"
         ));
         outcome = Outcome::WithProblems;
     }
     if let Some(why) = &forgotten.index_left {
-        context.warn(&format!("the text index may hold them still: {why} (`annals reindex` makes it anew)"));
+        context.warn(&format!("the text index may still hold them: {why} (`annals reindex` rebuilds it)"));
         outcome = Outcome::WithProblems;
     }
     if !forgotten.log_emptied {
-        context.warn("somebody is reading from the store; remains are in its log until that ends");
+        context.warn("another process is reading the store; remains stay in its log until it ends");
         outcome = Outcome::WithProblems;
     }
     for path in &forgotten.copies {
-        context.warn(&format!("{} may hold them still; it was left alone", path.display()));
+        context.warn(&format!("{} may still hold them; it was left alone", path.display()));
         outcome = Outcome::WithProblems;
     }
     Ok(outcome)
 }
 
-/// The homes that have sessions still, with their ids.
-fn still_in<'k>(store: &dyn Store, wanted: &'k [Known]) -> BTreeMap<String, Vec<&'k str>> {
+/// The homes that still hold sessions, with the ids of those sessions.
+fn still_in<'k>(store: &dyn Store, wanted: &'k [KnownSession]) -> BTreeMap<String, Vec<&'k str>> {
     let mut homes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    let is_held = |known: &&Known| known.deleted_after.is_none() && is_followed(store, &known.record);
+    let is_held = |known: &&KnownSession| known.deleted_after.is_none() && is_followed(store, &known.record);
     for known in wanted.iter().filter(is_held) {
         for home in known.record.origins.iter().filter(|home| **home != store.url()) {
             homes.entry(home.to_string()).or_default().push(known.id.as_str());
@@ -165,8 +165,8 @@ fn still_in<'k>(store: &dyn Store, wanted: &'k [Known]) -> BTreeMap<String, Vec<
     homes
 }
 
-/// The databases from which sessions were deleted: what was deleted stays in the file until something else is written there.
-fn remains(store: &dyn Store, wanted: &[Known]) -> BTreeSet<String> {
+/// The databases from which sessions were deleted: deleted text stays in the file until something else is written over it.
+fn remains(store: &dyn Store, wanted: &[KnownSession]) -> BTreeSet<String> {
     let deleted = wanted.iter().filter(|known| !is_followed(store, &known.record));
     let is_database = |home: &&HomeUrl| **home != store.url() && home.path().is_some_and(Path::is_file);
     deleted.flat_map(|known| &known.record.origins).filter(is_database).map(ToString::to_string).collect()

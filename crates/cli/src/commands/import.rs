@@ -15,11 +15,11 @@ use crate::error::{CliError, CommandResult};
 use crate::kept::{self, DifferenceArgs};
 use crate::text::{count, one_line};
 
-/// Take exported sessions back
+/// Import exported sessions
 ///
 /// Reads what `annals export` (opencode and jsonl) or `opencode export` wrote. Everything is checked before anything is
 /// written, and all of it is written in one transaction. Ids are kept. Sessions go to OpenCode's home, or to the store
-/// where there is none.
+/// if there is none.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,8 +29,8 @@ Examples:
 pub(crate) struct ImportArgs {
     /// File to read; `-` is standard input
     file: String,
-    /// Add to sessions that exist: what is missing is added; what differs is replaced only where it is provably the earlier
-    /// version, else kept and reported
+    /// Add to sessions that exist: missing documents are added; a document that differs is replaced only if it is provably the
+    /// earlier version, otherwise kept and reported
     #[arg(long)]
     merge: bool,
     #[command(flatten)]
@@ -42,9 +42,7 @@ pub(crate) struct ImportArgs {
 
 pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
     if args.difference.is_given() && !args.merge {
-        return Err(CliError::usage(
-            "`--ours` and `--theirs` decide about sessions that exist: give `--merge` too",
-        ));
+        return Err(CliError::usage("`--ours` and `--theirs` apply to sessions that exist: add `--merge`"));
     }
     let target = context.target()?;
     let bytes = read(&args.file)?;
@@ -75,7 +73,7 @@ pub(crate) fn run(context: &Context, args: &ImportArgs) -> CommandResult {
             path.canonicalize().map_err(|error| CliError::new(format!("{}: {error}", path.display())))?;
         imported = refile(imported, &identity(&path)?.id, &path);
     }
-    // Only now that there is something to store may a home be made for it.
+    // A home may be created only now that there is something to store in it.
     let existing = if args.merge { Existing::Merge(args.difference.choice()) } else { Existing::Refuse };
     let (account, report) = context.write_to(&target, OperationKind::Import, |home| {
         let account = import(home, imported, existing, context.clock.now);

@@ -32,10 +32,10 @@ Examples:
 pub(crate) struct ListArgs {
     #[command(flatten)]
     filters: Filters,
-    /// What to sort by
+    /// Sort order
     #[arg(long, value_enum, default_value_t = SortBy::Updated, value_name = "KEY")]
     sort: SortBy,
-    /// Show so many at most
+    /// Show at most N sessions
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<usize>,
 }
@@ -66,7 +66,7 @@ pub(crate) fn run(context: &Context, args: &ListArgs) -> CommandResult {
         find::sessions_among(&home, found, &query, &|| progress.advance())?;
     let mut sessions = summaries;
     if !query.asks_for_messages() {
-        // What the session documents decide alone needs no message to be read.
+        // An order by the session documents alone needs no message to be read.
         if args.sort == SortBy::Created {
             records.sort_by_cached_key(|record| Reverse(record.info.created()));
             records.truncate(args.limit.unwrap_or(usize::MAX));
@@ -187,7 +187,7 @@ fn print_table(
     Ok(())
 }
 
-/// What is worth knowing of a session besides its numbers.
+/// The mark that follows the title of a session.
 fn mark(session: &SessionSummary) -> &'static str {
     match (session.archived.is_some(), session.state) {
         _ if session.gone.is_some() => "[source gone]",

@@ -18,11 +18,11 @@ use crate::table::{Table, left, right};
 use crate::text::{count, cut, grouped, one_line, width};
 use crate::time_arg::parse_time;
 
-/// List what was done: operations first, revisions on request
+/// List what was done: operations, or the revisions of the store
 ///
-/// An operation is a command that changed something: rename, archive, rm, import, copy, restore, forget, undo. Its number is what
-/// `annals undo` takes. A revision is what the store committed together, for an operation or because a sync found it; its number is what
-/// `annals show --at`, `annals diff` and `annals restore --at` take.
+/// An operation is a command that changed something: rename, archive, rm, import, copy, restore, forget, undo. `annals
+/// undo` takes its number. A revision is one commit of the store, made by an operation or by a sync; `annals show --at`, `annals diff`
+/// and `annals restore --at` take its number.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -42,7 +42,7 @@ pub(crate) struct LogArgs {
     /// Only before this time
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Upper bound on the number of lines
+    /// Show at most N entries
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<usize>,
 }
@@ -73,7 +73,7 @@ pub(crate) fn run(context: &Context, args: &LogArgs) -> CommandResult {
     let tally = match is_by_number(&revisions) {
         true => count(revisions.len(), "revision"),
         false => format!(
-            "{}, the latest first; what was learnt later about an earlier time has a higher number",
+            "{}, the latest first; a revision that was found later has a higher number, even if its time is earlier",
             count(revisions.len(), "revision")
         ),
     };
@@ -157,7 +157,7 @@ fn print(
         widest(|row| &row.1).unwrap_or(0),
         widest(|row| &row.2).unwrap_or(0),
     );
-    // Where numbers do not tell the order, the seconds do.
+    // Where the numbers are out of order, seconds show the order.
     let by_number = is_by_number(revisions);
     let when = |time: Millis| match by_number {
         true => context.clock.date_time(time),
@@ -176,7 +176,7 @@ fn print(
             Some(home) => format!("{} · {}", one_line(&revision.reason), short_name(home)),
             None => one_line(&revision.reason),
         };
-        // Of one session every line would say the same.
+        // For a single session every line would say the same.
         let about = match session {
             Some(_) => String::new(),
             None => about(store, revision, &mut titles)?,
@@ -190,12 +190,12 @@ fn print(
     Ok(())
 }
 
-/// Whether revisions that are in order of time are in order of their numbers as well.
+/// Whether revisions in order of time are also in order of their numbers.
 fn is_by_number(revisions: &[Revision]) -> bool {
     revisions.is_sorted_by(|later, earlier| later.number > earlier.number)
 }
 
-/// What a revision was about: a session by its title, or how many there were.
+/// The subject of a revision: a session by its title, or the number of sessions.
 fn about(
     store: &dyn Store,
     revision: &Revision,

@@ -10,7 +10,7 @@ Examples:
   annals man | man -l -
   annals man --out ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// Directory that gets annals.1, annals-list.1 and so on; made if it does not exist
+    /// Directory for annals.1, annals-list.1 and so on; created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: Option<std::path::PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `annals` without a command: what there is.
+//! `annals` without a command: an overview of homes, store and latest sessions.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -22,131 +22,41 @@ use crate::text::{bytes, count, cut, fit, grouped, one_line, shell_word, wrap};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hints {
     Shown,
-    Left,
+    Omitted,
 }
 
 pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
     let homes = context.open(Stage::Messages)?;
-    let home = homes.read();
-    let mut rows = Vec::new();
-    // What can still be counted, also in damaged homes.
-    let mut extents: Vec<Extent> = Vec::new();
-    let mut held: Vec<(PathBuf, HashSet<SessionId>)> = Vec::new();
-    let found;
-    let described = match &homes {
-        Homes::Direct(homes) => homes,
-        Homes::Store(store) => {
-            found = if store.is_named { Vec::new() } else { context.open_found().unwrap_or_default() };
-            &found
-        }
-    };
-    for each in described {
-        let found = each.sessions(&SessionQuery::default())?;
-        let Some(inspected) = each.inspect() else { continue };
-        let readable = inspected.extent()?;
-        rows.push(wire::Home::of(each.url().to_string(), &found, &readable, inspected.remarks()));
-        extents.push(readable);
-        if let Some(path) = each.url().path() {
-            held.push((path.to_owned(), found.value.into_iter().map(|record| record.id).collect()));
-        }
-    }
-    let found = context.sessions(&home, &SessionQuery::default())?;
-    let short_ids = ShortIds::of(&found.value);
-    let store = homes.store().map(|store| describe(store, &found.value)).transpose()?;
+    let described = describe_homes(context, &homes)?;
+    let found = context.sessions(&homes.read(), &SessionQuery::default())?;
+    let store = homes.store().map(|store| describe_store(store, &found.value)).transpose()?;
+    let rescue = left_behind(&described.held);
+    let overview = wire::Overview::of(described.rows, store, &found.value, rescue);
     let mut output = context.plain_output();
-    let overview = wire::Overview::of(rows, store, &found.value, left_behind(&held));
     if context.json {
         output.json(&overview)?;
     } else {
-        let paint = output.paint;
-        for (home, readable) in overview.homes.iter().zip(&extents) {
-            output.line(paint.bold(&home.url))?;
-            let facts = format!(
-                "{} in {}, {}, {}",
-                count(home.sessions, "session"),
-                count(home.projects, "project"),
-                match home.damaged {
-                    false =>
-                        format!("{}, {}", count(readable.messages, "message"), count(readable.parts, "part")),
-                    true => format!(
-                        "messages and parts unknown: the database is damaged ({} and {} can be read)",
-                        count(readable.messages, "message"),
-                        count(readable.parts, "part")
-                    ),
-                },
-                bytes(home.bytes)
-            );
-            for line in wrap(&facts, output.width.saturating_sub(2)) {
-                output.line(format!("  {line}"))?;
-            }
-            if let Some(updated) = home.updated {
-                let when = format!(
-                    "last used {} ({})",
-                    context.clock.ago(updated),
-                    context.clock.date_time(updated)
-                );
-                output.line(format!("  {}", paint.dim(when)))?;
-            }
-            for remark in &home.remarks {
-                for line in wrap(remark, output.width.saturating_sub(2)) {
-                    output.line(format!("  {}", paint.warn(line)))?;
-                }
-            }
+        let short_ids = ShortIds::of(&found.value);
+        for (home, readable) in overview.homes.iter().zip(&described.extents) {
+            print_home(&mut output, context, home, readable)?;
         }
         if let Some(store) = &overview.store {
             print_store(&mut output, context, store)?;
         }
         for rescue in &overview.rescue {
-            let what = format!(
-                "{} of these files {} not in the database, so OpenCode 1.2 and later does not show {}. This brings {} over:",
-                count(rescue.sessions, "session"),
-                if rescue.sessions == 1 { "is" } else { "are" },
-                if rescue.sessions == 1 { "it" } else { "them" },
-                if rescue.sessions == 1 { "it" } else { "them" },
-            );
-            output.line("")?;
-            for line in wrap(&what, output.width) {
-                output.line(paint.warn(line))?;
-            }
-            let command =
-                format!("annals copy --from {} --to {}", shell_word(&rescue.from), shell_word(&rescue.to));
-            output.line(format!("  {}", paint.code(command)))?;
+            print_rescue(&mut output, rescue)?;
         }
-        if !overview.latest.is_empty() {
-            output.line("")?;
-            output.line(paint.dim("Latest"))?;
-            for session in &overview.latest {
-                let id = short_ids.shorten(&session.id);
-                let title = one_line(&session.title);
-                let title = cut(&title, output.width.saturating_sub(2 + id.len() + 2 + 10 + 2)).into_owned();
-                let when = fit(&context.clock.ago(session.updated), 10);
-                output.line(format!("  {}  {}  {title}", paint.id(id), paint.dim(when)))?;
-            }
-        }
+        print_latest(&mut output, context, &overview, short_ids)?;
         if let (Some(latest), Hints::Shown) = (overview.latest.first(), hints) {
-            let show = format!("show {}", short_ids.shorten(&latest.id));
-            let rows = [
-                ("list", "all sessions"),
-                (&show, "read one"),
-                ("search WORDS", "find what was said"),
-                ("stats", "tokens, cost, tools"),
-                ("check", "look for damage"),
-                ("--help", "everything else"),
-            ];
-            output.line("")?;
-            output.line(paint.dim("Try"))?;
-            for (command, what) in rows {
-                let command = format!("annals {command}");
-                output.line(format!("  {}  {}", paint.code(fit(&command, 24)), paint.dim(what)))?;
-            }
+            print_hints(&mut output, short_ids.shorten(&latest.id))?;
         }
     }
     output.finish()?;
     let outcome = report_quarantine(&found.quarantined, context.stderr_paint());
-    // What the store noted tells more; without a note the counts have told.
+    // The damage that the store noted tells more; without a note the counts have told.
     let mut damage = report_damage(context, &homes)?;
     for home in overview.homes.iter().filter(|home| home.damaged && damage == Outcome::Done) {
-        context.warn(&format!("{} is damaged, and numbers are too low", home.url));
+        context.warn(&format!("{} is damaged, so counts are too low", home.url));
         tell_rescue(context, &home.url);
     }
     if overview.homes.iter().any(|home| home.damaged) {
@@ -155,7 +65,42 @@ pub(crate) fn run(context: &Context, hints: Hints) -> CommandResult {
     Ok(outcome.and(damage))
 }
 
-fn describe(store: &OpenedStore, sessions: &[SessionRecord]) -> Result<wire::Store, CliError> {
+/// OpenCode's homes, as the overview describes them.
+#[derive(Default)]
+struct DescribedHomes {
+    rows: Vec<wire::Home>,
+    /// Counts of readable documents, a value for each row, also of damaged homes.
+    extents: Vec<Extent>,
+    /// The sessions of each home that has a path.
+    held: Vec<(PathBuf, HashSet<SessionId>)>,
+}
+
+fn describe_homes(context: &Context, homes: &Homes) -> Result<DescribedHomes, CliError> {
+    let found;
+    let homes = match homes {
+        Homes::Direct(homes) => homes,
+        Homes::Store(store) => {
+            found = if store.is_named { Vec::new() } else { context.open_found().unwrap_or_default() };
+            &found
+        }
+    };
+    let mut described = DescribedHomes::default();
+    for home in homes {
+        let sessions = home.sessions(&SessionQuery::default())?;
+        let Some(inspected) = home.inspect() else { continue };
+        let readable = inspected.extent()?;
+        let row = wire::Home::of(home.url().to_string(), &sessions, &readable, inspected.remarks());
+        described.rows.push(row);
+        described.extents.push(readable);
+        if let Some(path) = home.url().path() {
+            let ids = sessions.value.into_iter().map(|record| record.id).collect();
+            described.held.push((path.to_owned(), ids));
+        }
+    }
+    Ok(described)
+}
+
+fn describe_store(store: &OpenedStore, sessions: &[SessionRecord]) -> Result<wire::Store, CliError> {
     let last = store.annals.log(&LogQuery { limit: Some(1), ..LogQuery::default() })?;
     Ok(wire::Store {
         path: store.annals.url().to_string(),
@@ -167,6 +112,42 @@ fn describe(store: &OpenedStore, sessions: &[SessionRecord]) -> Result<wire::Sto
         synced: matches!(store.freshness, Freshness::Synced),
         index: store.annals.index_bytes().map(|bytes| wire::TextIndex { bytes }),
     })
+}
+
+fn print_home(
+    output: &mut Output,
+    context: &Context,
+    home: &wire::Home,
+    readable: &Extent,
+) -> std::io::Result<()> {
+    let paint = output.paint;
+    output.line(paint.bold(&home.url))?;
+    let (messages, parts) = (count(readable.messages, "message"), count(readable.parts, "part"));
+    let facts = format!(
+        "{} in {}, {}, {}",
+        count(home.sessions, "session"),
+        count(home.projects, "project"),
+        match home.damaged {
+            false => format!("{messages}, {parts}"),
+            true => format!(
+                "messages and parts unknown: the database is damaged ({messages} and {parts} can be read)"
+            ),
+        },
+        bytes(home.bytes)
+    );
+    for line in wrap(&facts, output.width.saturating_sub(2)) {
+        output.line(format!("  {line}"))?;
+    }
+    if let Some(updated) = home.updated {
+        let when = format!("last used {} ({})", context.clock.ago(updated), context.clock.date_time(updated));
+        output.line(format!("  {}", paint.dim(when)))?;
+    }
+    for remark in &home.remarks {
+        for line in wrap(remark, output.width.saturating_sub(2)) {
+            output.line(format!("  {}", paint.warn(line)))?;
+        }
+    }
+    Ok(())
 }
 
 fn print_store(output: &mut Output, context: &Context, store: &wire::Store) -> std::io::Result<()> {
@@ -191,7 +172,64 @@ fn print_store(output: &mut Output, context: &Context, store: &wire::Store) -> s
     Ok(())
 }
 
-/// The sessions of directories that are in no database beside them: OpenCode since 1.16 does not take them over, and
+fn print_rescue(output: &mut Output, rescue: &wire::Rescue) -> std::io::Result<()> {
+    let paint = output.paint;
+    let (are, them) = if rescue.sessions == 1 { ("is", "it") } else { ("are", "them") };
+    let what = format!(
+        "{} of these files {are} not in the database, so OpenCode 1.2 and later does not show {them}. This brings {them} over:",
+        count(rescue.sessions, "session"),
+    );
+    output.line("")?;
+    for line in wrap(&what, output.width) {
+        output.line(paint.warn(line))?;
+    }
+    let command = format!("annals copy --from {} --to {}", shell_word(&rescue.from), shell_word(&rescue.to));
+    output.line(format!("  {}", paint.code(command)))
+}
+
+fn print_latest(
+    output: &mut Output,
+    context: &Context,
+    overview: &wire::Overview,
+    short_ids: ShortIds,
+) -> std::io::Result<()> {
+    if overview.latest.is_empty() {
+        return Ok(());
+    }
+    let paint = output.paint;
+    output.line("")?;
+    output.line(paint.dim("Latest"))?;
+    for session in &overview.latest {
+        let id = short_ids.shorten(&session.id);
+        let title = one_line(&session.title);
+        let title = cut(&title, output.width.saturating_sub(2 + id.len() + 2 + 10 + 2)).into_owned();
+        let when = fit(&context.clock.ago(session.updated), 10);
+        output.line(format!("  {}  {}  {title}", paint.id(id), paint.dim(when)))?;
+    }
+    Ok(())
+}
+
+fn print_hints(output: &mut Output, latest: &str) -> std::io::Result<()> {
+    let paint = output.paint;
+    let show = format!("show {latest}");
+    let rows = [
+        ("list", "all sessions"),
+        (&show, "read one"),
+        ("search WORDS", "find what was said"),
+        ("stats", "tokens, cost, tools"),
+        ("check", "look for damage"),
+        ("--help", "everything else"),
+    ];
+    output.line("")?;
+    output.line(paint.dim("Try"))?;
+    for (command, what) in rows {
+        let command = format!("annals {command}");
+        output.line(format!("  {}  {}", paint.code(fit(&command, 24)), paint.dim(what)))?;
+    }
+    Ok(())
+}
+
+/// Counts the sessions of directories that no database beside them has: OpenCode since 1.16 does not take them over, and
 /// earlier versions leave some behind.
 fn left_behind(held: &[(PathBuf, HashSet<SessionId>)]) -> Vec<wire::Rescue> {
     let is_beside =

@@ -14,11 +14,11 @@ use crate::table::{Table, right};
 use crate::text::{bytes, count, cut, grouped};
 use crate::time_arg::parse_time;
 
-/// Give up old history, to save room
+/// Remove old history to save space
 ///
-/// Texts that documents had before they were changed or deleted are given up if they were replaced before the time given.
-/// What is there now stays. Without sessions it is the history of all that sync brought; what was changed in the store itself
-/// is pruned only by name. Revisions stay in the log. It cannot be undone.
+/// Removes the earlier texts of documents that were changed or deleted, if they were replaced before the given time. Current
+/// texts stay. Without sessions, this covers every document that sync brought; documents that were changed in the store itself
+/// are pruned only if their session is named. Revisions stay in the log. This cannot be undone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,18 +29,18 @@ pub(crate) struct PruneArgs {
     /// Only of these sessions: ids, beginnings of ids, `last`, or pieces of titles
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
-    /// Only what was replaced before this time: 90d, 1y, 2026-02-01
+    /// Only texts that were replaced before this time: 90d, 1y, 2026-02-01
     #[arg(long, value_name = "TIME", required = true)]
     older_than: String,
-    /// Only show what would go
+    /// Only show what would be removed
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
 
-/// So many sessions are named.
+/// Limit on the sessions that are named.
 const SHOWN: usize = 10;
 
 pub(crate) fn run(context: &Context, args: &PruneArgs) -> CommandResult {
@@ -87,11 +87,11 @@ fn describe(context: &Context, store: &dyn Store, plan: &Pruned) {
     if plan.sessions.len() > SHOWN {
         context.note(&format!("… and {} more sessions", grouped(plan.sessions.len() - SHOWN)));
     }
-    context.note(&format!("{} of the past, {}", count(plan.states(), "text"), bytes(plan.bytes())));
+    context.note(&format!("{}, {} in all", count(plan.states(), "earlier text"), bytes(plan.bytes())));
     if plan.operation_states > 0 {
         context.note(&format!(
-            "{} from before old operations, {}; without them those cannot be undone",
-            count(plan.operation_states, "file or row"),
+            "{} of files and rows from before old operations, {}; without them those operations cannot be undone",
+            count(plan.operation_states, "saved state"),
             bytes(plan.operation_bytes)
         ));
     }

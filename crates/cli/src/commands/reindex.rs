@@ -8,9 +8,9 @@ use crate::context::Context;
 use crate::error::{CommandResult, Outcome};
 use crate::text::count;
 
-/// Make anew what is derived from documents: numbers of sessions, and the text index
+/// Rebuild derived data: the counters of sessions and the text index
 ///
-/// Documents and history are not touched. There is no need for it unless a list or a search gives wrong answers.
+/// Documents and history are not touched. This is only needed if a list or a search gives wrong answers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -18,7 +18,7 @@ Examples:
 pub(crate) struct ReindexArgs {}
 
 pub(crate) fn run(context: &Context, _args: &ReindexArgs) -> CommandResult {
-    let store = context.open_store(Stage::Parts, "derives nothing")?.annals;
+    let store = context.open_store(Stage::Parts, "is not a store")?.annals;
     store.rederive()?;
     let progress = context.progress(0, "indexing documents");
     let indexed = store.rebuild_index(&|done, total| progress.reach(done, total))?;
@@ -30,7 +30,7 @@ pub(crate) fn run(context: &Context, _args: &ReindexArgs) -> CommandResult {
         output.finish()?;
     } else {
         context.note(&format!(
-            "{} counted anew, {} indexed anew",
+            "{} recounted, {} reindexed",
             count(sessions, "session"),
             count(indexed.documents, "document")
         ));

@@ -10,7 +10,7 @@ use crate::text::one_line;
 
 /// Give a session another title
 ///
-/// The title changes in every home of yours that holds the session, and in the store. `annals undo` takes it back.
+/// The title changes in all your homes that hold the session, and in the store. `annals undo` takes it back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

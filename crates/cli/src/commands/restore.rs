@@ -11,15 +11,15 @@ use crate::homes::Homes;
 use crate::moment::{describe, known_session, open_at, parse_moment, unfinished_then};
 use crate::text::count;
 
-/// Make a session what it was
+/// Restore a session to an earlier state
 ///
-/// Messages that were deleted since come back, those that were added go, and everything else becomes what it was at that moment: in every
-/// home of yours that holds the session, and in the store. Without `--at`, a session that was deleted comes back as it was last, to the
-/// home that had it. `annals undo` takes it back.
+/// Messages that were deleted since come back, those that were added are deleted, and everything else becomes what it was at that
+/// moment: in all your homes that hold the session, and in the store. Without `--at`, a deleted session comes back in its last
+/// state, to the home that had it. `annals undo` takes it back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  annals log \"empty cart\"           which moments there are
+  annals log --revisions \"empty cart\"    the moments to choose from
   annals restore \"empty cart\" --at 42
   annals restore last --at yesterday
   annals restore ses_36f8c14a0ffeUi9PZkXTmCh38x    one that was deleted from the store")]
@@ -41,7 +41,7 @@ pub(crate) fn run(context: &Context, args: &RestoreArgs) -> CommandResult {
     let at = match (at, known.deleted_after, known.record.gone) {
         (Some(at), _, _) => at,
         (None, Some(revision), _) => At::Revision(revision),
-        // It is in no home any more: it comes back as the store has it.
+        // The session is in no home any more: it comes back as the store has it.
         (None, None, Some(_)) => At::Revision(store.head()?),
         (None, None, None) => {
             let id = &known.id;
@@ -71,9 +71,9 @@ pub(crate) fn run(context: &Context, args: &RestoreArgs) -> CommandResult {
     }
     let mut outcome = Outcome::Done;
     if report.operation.is_none() {
-        context.note(&format!("{} is what it was at {when} already", known.id));
+        context.note(&format!("{} is already as it was at {when}", known.id));
     } else {
-        context.note(&format!("{} is again what it was at {when}", known.id));
+        context.note(&format!("{} is now as it was at {when}", known.id));
         context.note(&format!(
             "{} written, {} deleted",
             count(restored.written, "document"),
@@ -84,8 +84,11 @@ pub(crate) fn run(context: &Context, args: &RestoreArgs) -> CommandResult {
     let n_unfinished = unfinished_then(&*then, &known.id)?.len();
     if n_unfinished > 0 {
         context.note(&format!(
-            "note: not kept: {} in progress then; each is now as it was when it was finished",
-            count(n_unfinished, "document")
+            "note: {} in progress then; each has its finished content, because its content then is not kept",
+            match n_unfinished {
+                1 => "1 document was".to_owned(),
+                n => format!("{} were", count(n, "document")),
+            }
         ));
     }
     Ok(outcome)

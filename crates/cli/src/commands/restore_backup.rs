@@ -10,20 +10,20 @@ use crate::context::Context;
 use crate::error::{CommandResult, Outcome};
 use crate::text::count;
 
-/// Put a backup in the place of the store
+/// Replace the store with a backup
 ///
-/// All of it is checked before anything is changed. The store that was there is kept beside it, under another name. The next
-/// command syncs what OpenCode has had since.
+/// The whole backup is checked before anything is changed. The old store is kept beside the new one, under another name. The
+/// next command syncs what OpenCode has changed since.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   annals restore-backup /mnt/disk/annals-2026-02-25.db
   annals restore-backup --store /tmp/look.db backup.db --yes    a store elsewhere, to look around in")]
 pub(crate) struct RestoreBackupArgs {
-    /// File that `annals backup` has made
+    /// File that `annals backup` wrote
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
@@ -32,7 +32,8 @@ pub(crate) fn run(context: &Context, args: &RestoreBackupArgs) -> CommandResult 
     let store = context.store_to_replace()?;
     let file = context.current_dir.join(&args.file);
     if store.exists() {
-        let question = format!("Put it in the place of {}? What is there is kept.", store.display());
+        let question =
+            format!("Replace {} with the backup? The old store is kept under another name.", store.display());
         if !agreed(context, args.yes, &question)? {
             context.note("nothing was changed");
             return Ok(Outcome::Done);
@@ -46,13 +47,13 @@ pub(crate) fn run(context: &Context, args: &RestoreBackupArgs) -> CommandResult 
         return Ok(Outcome::Done);
     }
     context.note(&format!(
-        "{} has {} and {} now",
+        "{} now has {} and {}",
         store.display(),
         count(restored.documents, "document"),
         count(restored.revisions, "revision")
     ));
     if let Some(kept) = restored.kept {
-        context.note(&format!("what was there is {}", kept.display()));
+        context.note(&format!("the old store is now {}", kept.display()));
     }
     Ok(Outcome::Done)
 }

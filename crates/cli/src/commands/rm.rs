@@ -10,15 +10,15 @@ use crate::context::Context;
 use crate::error::{CommandResult, Outcome};
 use crate::text::{count, one_line, shell_word};
 
-/// Delete sessions with all that belongs to them
+/// Delete sessions with everything that belongs to them
 ///
-/// Messages, parts, todo lists, diffs and the sessions they started go too. OpenCode's own delete leaves some of that behind. They are
-/// deleted from every home of yours that holds them; the store keeps what it knows of them until it is told to forget them
-/// (`annals forget`). `annals undo` brings them back as they were, byte for byte.
+/// Messages, parts, todo lists, diffs and the sessions they started are deleted too. OpenCode's own delete leaves some of that
+/// behind. The sessions are deleted from all your homes that hold them; the store keeps its copy until `annals forget` erases
+/// it. `annals undo` brings the sessions back as they were, byte for byte.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  annals rm --dry-run last          what would go, and from where
+  annals rm --dry-run last          what would be deleted, and from where
   annals rm 36f8c1")]
 pub(crate) struct RmArgs {
     /// Sessions: ids, beginnings of ids, `last`, or pieces of titles
@@ -27,13 +27,13 @@ pub(crate) struct RmArgs {
     /// Only show what would be deleted
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
 
 pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
-    // All of it, so that what is deleted in a home is in the store.
+    // A full sync, so that the store has everything that is deleted in a home.
     let homes = context.open(if args.dry_run { Stage::Messages } else { Stage::Parts })?;
     let sessions: Vec<_> = args
         .sessions
@@ -109,7 +109,7 @@ fn describe(context: &Context, plan: &RemovalPlan) {
         context.note(&format!("  from {url}"));
     }
     if plan.store.is_some() {
-        context.note("  from the store, which alone has some of them");
+        context.note("  from the store: some of them are only there");
     }
 }
 

@@ -19,19 +19,19 @@ use crate::time_arg::parse_time;
 
 /// Find what was said: words, phrases, or any text
 ///
-/// Answers from the text index, the best hits first. Words are found whatever their case, also as pieces of names such as
+/// Answers from the text index, the best hits first. Words match in any case, also as pieces of names such as
 /// `getUserName` or `src/main.rs`. With `--substring` or `--regex` every document is read instead, and the latest hits come
-/// first. `--since` and `--until` are about when something was said.
+/// first. `--since` and `--until` refer to the time of a message.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Queries:
   parse error            both words, anywhere in the text
   \"parse error\"          side by side
-  pars*                  words that begin so
-  parse OR lex           either; AND binds closer and may be left out
-  parse -test            without the second; also NOT test
+  pars*                  words that begin with `pars`
+  parse OR lex           either word; AND binds closer and may be left out
+  parse -test            the first word without the second; also NOT test
   (parse OR lex) error   grouped
-  tool:bash -role:user   only there, not there; also type:, agent:, model:
+  tool:bash -role:user   in calls of bash, not in prompts; also type:, agent:, model:
   since:7d project:.     narrow the whole search; also until:, dir:
 
 Examples:
@@ -46,7 +46,7 @@ pub(crate) struct SearchArgs {
     query: Vec<String>,
     #[command(flatten)]
     filters: Filters,
-    /// Only what was said by: `user` or `assistant`
+    /// Only messages of this role: `user` or `assistant`
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
     /// Only calls of this tool
@@ -55,19 +55,19 @@ pub(crate) struct SearchArgs {
     /// Only parts of this type: text, reasoning, tool, file, …; `title` for titles of sessions
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
-    /// The query is a regular expression
+    /// Take the query as a regular expression
     #[arg(long, conflicts_with = "substring")]
     regex: bool,
-    /// The query is a text as it stands
+    /// Take the query as literal text
     #[arg(long)]
     substring: bool,
-    /// Upper and lower case are the same, with `--regex` and `--substring`; for words they always are
+    /// Ignore case with `--regex` and `--substring`; a search for words always does
     #[arg(short, long)]
     ignore_case: bool,
-    /// Show so many hits at most
+    /// Show at most N hits
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// Leave out the first so many
+    /// Skip the first N hits
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: usize,
 }
@@ -78,25 +78,25 @@ const SNIPPET_JSON: usize = 240;
 
 pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
     let text = args.query.join(" ");
-    // What cannot be asked is said before anything is opened.
+    // A query that cannot be parsed is refused before anything is opened.
     let query = match args.regex || args.substring {
         true => None,
         false => Some(parse(&text).map_err(|error| at_place(&text, error.at, &error.to_string()))?),
     };
     let stage = if query.is_some() { Stage::Text } else { Stage::Parts };
-    let (store, _passing) = context.open_searchable(stage)?;
+    let (store, _temporary) = context.open_searchable(stage)?;
     let is_synced = matches!(store.freshness, Freshness::Synced);
     let store = &*store.annals;
-    // A store that is not followed is indexed all the same.
+    // A store that was not synced is indexed all the same.
     if query.is_some() && !is_synced && !store.is_read_only() {
         let progress = context.progress(0, "indexing documents");
         store.update_index(&|done, total| progress.reach(done, total))?;
     }
     let request = request(context, args, store, query, text)?;
     let mut hits = match store.search(&request) {
-        // There is nothing in the index that is not in the store.
+        // The index holds nothing that is not in the store.
         Err(SearchError::Index { .. }) if context.is_syncing && !store.is_read_only() => {
-            context.warn("the text index is damaged and is made anew");
+            context.warn("the text index is damaged and is being rebuilt");
             let progress = context.progress(0, "indexing documents");
             store.rebuild_index(&|done, total| progress.reach(done, total))?;
             drop(progress);
@@ -148,7 +148,7 @@ fn request(
         .into_iter()
         .filter_map(|(field, value)| Some(Filter { field, value: value.clone()? }))
         .collect();
-    // Times are about what was said, not about when its session was last used.
+    // Times refer to the message, not to when its session was last used.
     let mut narrowed = Filters {
         project: args.filters.project.clone(),
         dir: args.filters.dir.clone(),
@@ -193,7 +193,7 @@ fn request(
     })
 }
 
-/// Takes out of a query what is about sessions and times: the index does not know it.
+/// Takes the filters by session and time out of a query: the index does not know them.
 fn split(query: Query) -> Result<(Query, Vec<Filter>), CliError> {
     let items = match query {
         Query::All(items) => items,
@@ -207,11 +207,13 @@ fn split(query: Query) -> Result<(Query, Vec<Filter>), CliError> {
             other => {
                 if let Some(filter) = nested(&other) {
                     let name = filter.field.name();
-                    return Err(CliError::usage(format!("`{name}:` cannot stand in OR, NOT or parentheses"))
-                        .hint(format!(
-                            "put `{name}:{}` beside them: it narrows the whole search",
-                            filter.value
-                        )));
+                    return Err(CliError::usage(format!(
+                        "`{name}:` cannot be used inside OR, NOT or parentheses"
+                    ))
+                    .hint(format!(
+                        "put `{name}:{}` beside them: it narrows the whole search",
+                        filter.value
+                    )));
                 }
                 rest.push(other);
             }
@@ -242,12 +244,12 @@ fn nested(query: &Query) -> Option<&Filter> {
     }
 }
 
-/// What is wrong with a query, with a caret under the place.
+/// The error for a query, with a caret under the place.
 fn at_place(query: &str, at: usize, what: &str) -> CliError {
     let mut error = CliError::usage(what);
     let (before, after) = query.split_at(query.floor_char_boundary(at));
     let (mut before, after) = (one_column(before), one_column(after));
-    // Of a long query only the surroundings.
+    // Of a long query only the surroundings of the place are shown.
     while width(&before) > 40 {
         before = format!("…{}", before.chars().skip(8).collect::<String>());
     }
@@ -256,7 +258,7 @@ fn at_place(query: &str, at: usize, what: &str) -> CliError {
     error.hint("`annals search --help` shows what a query can be")
 }
 
-/// A text in one line of as many characters.
+/// A text in one line, with the same number of characters.
 fn one_column(text: &str) -> String {
     harmless(text).replace('\n', " ")
 }
@@ -337,7 +339,7 @@ fn print_hit(output: &mut Output, context: &Context, hit: &Hit, id: &str) -> std
     output.line(format!("    {}", paint.code(command)))
 }
 
-/// The lines of a snippet, with what was found set off where there is colour.
+/// The lines of a snippet, with the matches set off by colour.
 fn marked(snippet: &Snippet, columns: usize, paint: Painter) -> Vec<String> {
     // The marks travel through wrapping as characters that take no room, and that no harmless text has.
     const OPEN: char = '\u{200e}';
@@ -429,7 +431,7 @@ mod tests {
         assert_eq!(check("since:7d").unwrap_err(), "nothing to search for: add a word");
         assert_eq!(check("since:7d -c").unwrap_err(), "only exclusions: add a word that must occur");
         for nested in ["cart OR since:7d", "cart -project:x", "a (b OR (c dir:/x))"] {
-            assert!(check(nested).unwrap_err().contains("cannot stand in OR, NOT"), "{nested}");
+            assert!(check(nested).unwrap_err().contains("cannot be used inside OR, NOT"), "{nested}");
         }
     }
 }

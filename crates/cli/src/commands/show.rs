@@ -12,12 +12,12 @@ use crate::context::Context;
 use crate::error::{CliError, CommandResult, report_quarantine};
 use crate::homes::{Homes, parts_awaited};
 use crate::moment::{describe, note_unfinished, parse_moment, unfinished_then};
-use crate::transcript::{Tools, Transcript, TranscriptOptions};
+use crate::transcript::{ToolDetail, Transcript, TranscriptOptions};
 
 /// Read a conversation
 ///
-/// Prompts, answers, thoughts and tool calls in order, each turn with what it took. With `--json` it prints what
-/// `annals export` does.
+/// Shows prompts, answers, reasoning and tool calls in order, and the cost of each turn. With `--json` it prints what
+/// `annals export` prints.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,13 +36,13 @@ pub(crate) struct ShowArgs {
     /// Only the last N messages
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "message")]
     last: Option<usize>,
-    /// With `--last`: those before this message, by its whole id, so that a long session can be read page by page
+    /// With `--last`: the messages before this one (whole id), to read a long session page by page
     #[arg(long, value_name = "MESSAGE", requires = "last")]
     before: Option<String>,
     /// How much of tool calls to show
-    #[arg(long, value_enum, default_value_t = Tools::Brief, value_name = "HOW")]
-    tools: Tools,
-    /// Show thoughts whole
+    #[arg(long, value_enum, default_value_t = ToolDetail::Brief, value_name = "HOW")]
+    tools: ToolDetail,
+    /// Show reasoning in full
     #[arg(long)]
     reasoning: bool,
     /// As it was at this moment: the number of a revision, or a time (2026-02-01T10:00, 12h, yesterday)
@@ -61,7 +61,7 @@ impl ShowArgs {
             message: None,
             last: None,
             before: None,
-            tools: Tools::Brief,
+            tools: ToolDetail::Brief,
             reasoning: false,
             at: None,
             raw: false,
@@ -72,15 +72,15 @@ impl ShowArgs {
 pub(crate) fn run(context: &Context, args: &ShowArgs) -> CommandResult {
     let moment = args.at.as_deref().map(|at| parse_moment(at, &context.clock)).transpose()?;
     let homes = context.open_for(Stage::Parts, moment)?;
-    let reading = homes.reading(moment)?;
-    let home: &dyn Read = &*reading;
-    let session = reading.session(context, &args.session)?;
+    let view = homes.view(moment)?;
+    let home: &dyn Read = &*view;
+    let session = view.session(context, &args.session)?;
     let unfinished = unfinished_then(home, &session.id)?;
     let mut output = if context.json { context.plain_output() } else { context.paged_output() };
     let mut quarantined = Vec::new();
     let (mut n_shown, mut n_parts) = (0, 0);
     let page = args.last.map(|limit| page(home, &session, limit, args.before.as_deref())).transpose()?;
-    // One walk over the messages, whatever is made of each.
+    // One walk over the messages, for every kind of output.
     let mut walk = |show: &mut dyn FnMut(&MessageRecord) -> std::io::Result<()>| {
         let range = page.as_ref().unwrap_or(&MessageRange::ALL);
         let mut messages = home.messages(&session, range, MessageDetail::Parts);

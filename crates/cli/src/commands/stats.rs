@@ -25,22 +25,22 @@ Examples:
   annals stats --project . --by model
   annals stats --tools              every tool, with failures and durations")]
 pub(crate) struct StatsArgs {
-    /// Sessions used in the last N days; 0 is today
+    /// Only sessions used in the last N days; 0 is today
     #[arg(long, value_name = "N")]
     days: Option<u32>,
-    /// Of this project: an id, a directory (`.` for here), or a name
+    /// Only sessions of this project: an id, a directory (`.` for here), or a name
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
-    /// Break down by
+    /// Break the numbers down by this key
     #[arg(long, value_enum, value_name = "KEY")]
-    by: Option<By>,
+    by: Option<GroupBy>,
     /// Show every tool, with failures and durations
     #[arg(long)]
     tools: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum By {
+enum GroupBy {
     Model,
     Day,
     Project,
@@ -75,16 +75,16 @@ pub(crate) fn run(context: &Context, args: &StatsArgs) -> CommandResult {
         let mut output = context.paged_output();
         match args.by {
             None => print_overview(&mut output, context, &stats, args)?,
-            Some(By::Tool) => print_tools(&mut output, &stats, usize::MAX)?,
-            Some(By::Model) => print_shares(&mut output, "MODEL", &by_cost(&stats.models))?,
-            Some(By::Agent) => print_shares(&mut output, "AGENT", &by_cost(&stats.agents))?,
-            Some(By::Project) => {
+            Some(GroupBy::Tool) => print_tools(&mut output, &stats, usize::MAX)?,
+            Some(GroupBy::Model) => print_shares(&mut output, "MODEL", &by_cost(&stats.models))?,
+            Some(GroupBy::Agent) => print_shares(&mut output, "AGENT", &by_cost(&stats.agents))?,
+            Some(GroupBy::Project) => {
                 let named = stats.projects.iter().map(|(id, share)| {
                     (names.get(id.as_str()).cloned().unwrap_or_else(|| id.to_string()), *share)
                 });
                 print_shares(&mut output, "PROJECT", &by_cost(&named.collect()))?;
             }
-            Some(By::Day) => {
+            Some(GroupBy::Day) => {
                 let days: Vec<_> =
                     stats.days.iter().map(|(day, share)| (context.clock.date_of_day(*day), *share)).collect();
                 print_shares(&mut output, "DAY", &days)?;
@@ -95,7 +95,7 @@ pub(crate) fn run(context: &Context, args: &StatsArgs) -> CommandResult {
     Ok(report_quarantine(&quarantined, context.stderr_paint()))
 }
 
-/// Projects by the last piece of their working tree, where that is clear.
+/// Projects by id, named by their working tree.
 fn project_names(home: &dyn Read) -> BTreeMap<String, String> {
     let records = home.projects().map(|found| found.value).unwrap_or_default();
     let named = records.iter().filter_map(|record| {
@@ -126,7 +126,7 @@ fn print_overview(
     let usage = &stats.usage;
     let columns = output.width;
     let mut row = |label: &str, main: String, rest: String| {
-        // The figure stands out; what explains it may take a second line.
+        // The figure stands out; its explanation may take a second line.
         let indent = 11 + width(&main) + 2;
         for (n, line) in wrap(&rest, columns.saturating_sub(indent)).iter().enumerate() {
             match n {
@@ -151,7 +151,7 @@ fn print_overview(
         "Tokens",
         short_number(usage.total_tokens()),
         format!(
-            "{} in · {} out · {} thought · {} from cache · {} to cache",
+            "{} in · {} out · {} reasoning · {} from cache · {} to cache",
             short_number(usage.input),
             short_number(usage.output),
             short_number(usage.reasoning),
@@ -162,7 +162,7 @@ fn print_overview(
     row(
         "A session",
         short_number(stats.mean_session_tokens()),
-        format!("tokens on average, {} in the middle", short_number(stats.median_session_tokens())),
+        format!("tokens on average, {} median", short_number(stats.median_session_tokens())),
     )?;
     if stats.days.len() > 1 {
         let line = sparkline(stats, output.width.saturating_sub(40).max(10));

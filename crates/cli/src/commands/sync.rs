@@ -9,23 +9,23 @@ use crate::text::{count, grouped, one_line};
 
 /// Bring the store up to date with OpenCode's homes now
 ///
-/// Every command does this by itself before it answers, as far as it needs; this does all of it, with the text index. What a
-/// home has deleted or rewritten since stays in the store as history. With `--home` it takes that home over into the store,
-/// an old copy for instance.
+/// Every command syncs as much as it needs before it answers; this one syncs everything, and updates the text index. Documents
+/// that a home has deleted or rewritten stay in the store as history. With `--home` it imports that home into the store, for
+/// instance an old copy.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   annals sync
-  annals sync --full                look at every document, whatever its file's time says
+  annals sync --full                read every document, whatever the time of its file
   annals sync --home /mnt/old/opencode")]
 pub(crate) struct SyncArgs {
-    /// Look at every document, also of sessions that seem unchanged
+    /// Read every document, even of sessions that seem unchanged
     #[arg(long)]
     full: bool,
-    /// Also take over what OpenCode's own log of changes tells about earlier times
+    /// Also import earlier states from OpenCode's own log of changes
     #[arg(long)]
     events: bool,
-    /// Leave the text index as it is
+    /// Do not update the text index
     #[arg(long)]
     no_index: bool,
 }
@@ -72,7 +72,7 @@ fn lines(account: &SyncOutcome) -> Vec<String> {
     ];
     if account.deleted > 0 {
         lines.push(format!(
-            "{} deleted in a home; the store has their last state",
+            "{} deleted in a home; the store keeps the last state",
             count(account.deleted, "document")
         ));
     }
@@ -86,7 +86,8 @@ fn lines(account: &SyncOutcome) -> Vec<String> {
         lines.push(format!("{} added to the text index", count(account.indexed, "document")));
     }
     if account.forgotten > 0 {
-        lines.push(format!("{} left alone: forgotten here", count(account.forgotten, "session")));
+        lines
+            .push(format!("{} skipped: erased here by `annals forget`", count(account.forgotten, "session")));
     }
     lines
 }

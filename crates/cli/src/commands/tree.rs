@@ -27,7 +27,7 @@ pub(crate) struct TreeArgs {
     session: Option<String>,
     #[command(flatten)]
     filters: Filters,
-    /// Also sessions that neither started others nor were started
+    /// Also show sessions that neither started others nor were started by one
     #[arg(short, long)]
     all: bool,
 }
@@ -87,7 +87,7 @@ pub(crate) fn run(context: &Context, args: &TreeArgs) -> CommandResult {
     let n_roots = roots.len();
     output.finish()?;
     if n_roots == 0 && !context.json {
-        context.note("no session started others; `--all` shows those that stand alone too");
+        context.note("no session started others; `--all` also shows sessions that stand alone");
     }
     Ok(report_quarantine(&quarantined, context.stderr_paint()))
 }

@@ -17,17 +17,17 @@ use crate::moment::{known_session, no_revision};
 use crate::operate::describe;
 use crate::text::{count, one_line};
 
-/// Take an operation back
+/// Undo an operation
 ///
-/// Puts everything that the operation changed back to what it was, byte for byte, in every home it changed and in the store. Without a
-/// number it takes back the last operation that was not taken back yet. An undo is an operation too: to undo it does the first one again.
-/// It refuses if something was changed since.
+/// Puts back everything that the operation changed, byte for byte, in every home it changed and in the store. Without a number
+/// it undoes the last operation that was not undone yet. An undo is an operation too: undoing it does the first one again. It
+/// refuses if something was changed since.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   annals undo                       the last rename, archive, rm, import, copy or restore
-  annals undo 17                    operation 17; `annals log` has the numbers
-  annals undo 17 --only 36f8c1      just what it did to one session
+  annals undo 17                    operation 17; `annals log` lists the numbers
+  annals undo 17 --only 36f8c1      only what it did to one session
   annals undo --revision 42         what revision 42 changed in the store; OpenCode's homes stay as they are")]
 pub(crate) struct UndoArgs {
     /// Number of the operation
@@ -36,7 +36,7 @@ pub(crate) struct UndoArgs {
     /// Only what it did to this session; can be given several times
     #[arg(long, value_name = "SESSION")]
     only: Vec<String>,
-    /// Take back a revision of the store instead
+    /// Undo a revision of the store instead
     #[arg(long, value_name = "REV", conflicts_with_all = ["operation", "only"])]
     revision: Option<i64>,
 }
@@ -48,7 +48,9 @@ pub(crate) fn run(context: &Context, args: &UndoArgs) -> CommandResult {
     let store = context.open_store(Stage::Messages, "keeps no history")?;
     if store.annals.is_read_only() {
         let error = CliError::new(format!("the store {} cannot be written to", store.annals.url()));
-        return Err(error.hint("nothing was changed; operations are recorded there, and undone from there"));
+        return Err(
+            error.hint("nothing was changed; operations are recorded in the store and undone from there")
+        );
     }
     let homes = Homes::Store(Box::new(store));
     let mut only = HashSet::new();
@@ -80,7 +82,7 @@ pub(crate) fn run(context: &Context, args: &UndoArgs) -> CommandResult {
     }
     match report.operation {
         Some(number) => context.note(&format!("operation {number}; `annals undo {number}` does it again")),
-        None => context.note("it had changed nothing"),
+        None => context.note("the operation had changed nothing"),
     }
     Ok(context.outcome_of(&report))
 }
@@ -111,12 +113,12 @@ fn undo_revision(context: &Context, number: i64) -> CommandResult {
     let sessions = revision.touched.iter().filter_map(|touched| touched.session.as_ref());
     let mut followed = sessions.filter_map(|session| store.session(session).ok().flatten());
     if followed.any(|session| is_followed(store, &session)) {
-        context.note("the store has changed; OpenCode's own home is as it was");
+        context.note("only the store has changed; OpenCode's own home is as it was");
     }
     Ok(Outcome::Done)
 }
 
-/// What a change of the store did, and how to take it back.
+/// The effect of a change of the store, and how to take it back.
 pub(crate) fn made(receipt: &Receipt) -> String {
     let what = format!("{} written, {} deleted", count(receipt.written, "document"), receipt.deleted);
     match receipt.revision {
@@ -145,6 +147,7 @@ fn explain(store: &dyn Store, number: i64, error: UndoError) -> CliError {
             "nothing was changed; undo what came later first, or `annals restore {session} --at REV`"
         ));
     }
-    explained
-        .hint(format!("nothing was changed; `annals restore {session} --at REV` goes back to what is kept"))
+    explained.hint(format!(
+        "nothing was changed; `annals restore {session} --at REV` goes back to a state that is kept"
+    ))
 }

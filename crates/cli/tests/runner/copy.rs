@@ -531,7 +531,7 @@ fn a_later_use_in_the_source_replaces_no_title_and_no_text() {
     part prt_11 of session ses_1
       target  what is left to do?
       source  what is left?
-    `--ours` keeps the target's and says no more, `--theirs` takes the source's
+    `--ours` keeps the target's version without this report, `--theirs` takes the source's
     "#);
 }
 
@@ -570,7 +570,7 @@ fn a_session_that_only_the_target_has_is_named_as_such() {
     let [from, to] = [source.home(), &database].map(|path| path.to_str().unwrap());
     let ran = super::kit::plain(target.home(), &["copy", "--from", from, "--to", to, &id]).run();
     assert_eq!(ran.code, 1);
-    assert!(ran.stderr.contains("already and in none of the homes to copy from"), "{ran}");
+    assert!(ran.stderr.contains("none of the homes to copy from has it"), "{ran}");
 }
 
 /// A store knows what a document was before, so it can tell an old copy from a change.

@@ -76,7 +76,7 @@ fn a_log_without_its_database_is_told_by_every_command() {
     std::fs::create_dir_all(user.opencode()).unwrap();
     std::fs::write(user.opencode().join("opencode.db-wal"), vec![7; 8192]).unwrap();
     let is_told = |stderr: &str| {
-        stderr.contains("opencode.db-wal is there, and sessions may be in it. Do not start OpenCode")
+        stderr.contains("opencode.db-wal is still there and may hold sessions. Do not start OpenCode")
             && stderr.contains("put ")
     };
     for arguments in [&[][..], &["list"], &["sync"], &["search", "x"], &["check"], &["stats"]] {

@@ -435,7 +435,7 @@ fn a_database_of_the_future_is_read_and_not_changed() {
     exit 1
     -- stderr
     error: HOME/opencode.db has migration 20270101000000_brave_new; annals writes databases of OpenCode 1.2.0 to 1.18.33
-    hint: nothing was changed; a newer annals may know it, and reading works
+    hint: nothing was changed; reading still works, and a newer annals may know this schema
     ");
     assert_snapshot!(plain(root, &["--home", "opencode.db", "list", "-n", "1"]).run(), @"
     exit 0
@@ -458,6 +458,6 @@ fn a_database_of_the_future_is_read_and_not_changed() {
     exit 1
     -- stderr
     error: HOME/opencode.db has the tables of OpenCode 2; annals writes databases of OpenCode 1.2.0 to 1.18.33
-    hint: nothing was changed; a newer annals may know it, and reading works
+    hint: nothing was changed; reading still works, and a newer annals may know this schema
     ");
 }

@@ -94,7 +94,7 @@ fn a_full_disk_in_the_middle_of_a_transaction_loses_nothing() {
     "#;
     let (stdout, stderr) = text(&in_namespace(fixture.home(), script));
     assert_eq!(
-        stdout, "exit 1\nsame files\nsame export\n✓ 1 session in order\nin order\nlast\nlock\n2\n",
+        stdout, "exit 1\nsame files\nsame export\n✓ no problems in 1 session\nin order\nlast\nlock\n2\n",
         "{stderr}"
     );
     assert!(stderr.contains("nothing was changed") && stderr.contains("No space left on device"), "{stderr}");

@@ -218,7 +218,7 @@ fn imports_that_are_refused() {
     exit 1
     -- stderr
     error: session ses_36aaaaffe1 is already in HOME
-    hint: `--merge` adds what is missing; what differs is kept and reported
+    hint: `--merge` adds missing documents; documents that differ are kept and reported
     ");
     assert_snapshot!(annals(home.path(), &["import", "storage"]).run(), @"
     exit 1

@@ -230,13 +230,13 @@ fn diff_shows_what_changed() {
     exit 2
     -- stderr
     error: "soon" is neither a revision nor a time
-    hint: `annals log` has the numbers of revisions; times look like 2026-02-01, 2026-02-01T10:00, 7d, 12h, today or yesterday
+    hint: `annals log --revisions` lists revision numbers; times look like 2026-02-01, 2026-02-01T10:00, 7d, 12h, today or yesterday
     "#);
     assert_snapshot!(user.later(30, &["diff", "cart", "99"]).run(), @"
     exit 1
     -- stderr
     error: there is no revision 99
-    hint: the last one is 3; `annals log` lists them
+    hint: the last one is 3; `annals log --revisions` lists them
     ");
 }
 
@@ -285,13 +285,13 @@ fn a_session_is_shown_as_it_was() {
     exit 1
     -- stderr
     error: session ses_36aaaaffe1 is not in the store as of 2026-01-01 00:00
-    hint: it has been since revision 1, 2026-02-25 12:03; `annals log ses_36aaaaffe1` lists its revisions
+    hint: its first revision is 1, 2026-02-25 12:03; `annals log --revisions ses_36aaaaffe1` lists them all
     ");
     assert_snapshot!(user.later(30, &["show", "cart", "--at", "77"]).run(), @"
     exit 1
     -- stderr
     error: there is no revision 77
-    hint: the last one is 3; `annals log` lists them
+    hint: the last one is 3; `annals log --revisions` lists them
     ");
     assert_snapshot!(user.later(30, &["show", "other", "--at", "1m"]).run(), @r#"
     exit 1
@@ -323,7 +323,7 @@ fn a_session_is_restored_and_that_is_undone_and_redone() {
     assert_snapshot!(user.later(30, &["restore", "cart", "--at", "15m"]).run(), @"
     exit 0
     -- stderr
-    ses_36aaaaffe1 is again what it was at 2026-02-25 12:18
+    ses_36aaaaffe1 is now as it was at 2026-02-25 12:18
     3 documents written, 0 deleted
       in HOME/.local/share/opencode
     operation 1; `annals undo 1` takes it back
@@ -332,7 +332,7 @@ fn a_session_is_restored_and_that_is_undone_and_redone() {
     assert_snapshot!(user.later(32, &["restore", "cart", "--at", "1m"]).run(), @"
     exit 0
     -- stderr
-    ses_36aaaaffe1 is what it was at 2026-02-25 12:34 already
+    ses_36aaaaffe1 is already as it was at 2026-02-25 12:34
     ");
     assert_snapshot!(user.later(33, &["undo"]).run(), @"
     exit 0
@@ -360,13 +360,13 @@ fn an_undo_that_cannot_be() {
     exit 1
     -- stderr
     error: there is no operation to undo
-    hint: what sync found is undone by its number: `annals log --revisions`, `annals undo --revision REV`
+    hint: `annals log --revisions` lists what sync brought; `annals undo --revision REV` undoes it
     ");
     assert_snapshot!(user.later(30, &["undo", "--revision", "99"]).run(), @"
     exit 1
     -- stderr
     error: there is no revision 99
-    hint: the last one is 3; `annals log` lists them
+    hint: the last one is 3; `annals log --revisions` lists them
     ");
     let first = user.later(30, &["log", "--revisions", "cart", "--json"]).run().ok().json();
     let first = first.as_array().unwrap().last().unwrap()["revision"].to_string();
@@ -390,7 +390,7 @@ fn what_sync_found_can_be_undone_by_number() {
     -- stderr
     undid revision 3 of 2026-02-25 12:23: sync
     3 documents written, 0 deleted: revision 4, which `annals undo --revision 4` takes back
-    the store has changed; OpenCode's own home is as it was
+    only the store has changed; OpenCode's own home is as it was
     ");
     let exported = user.later(31, &["export", "cart"]).run().ok().json();
     assert_eq!(exported["messages"].as_array().unwrap().len(), 3);
@@ -417,9 +417,9 @@ fn a_session_deleted_from_the_store_comes_back() {
     assert_snapshot!(user.later(31, &["restore", "cart", "--home", &store]).run(), @"
     exit 0
     -- stderr
-    ses_36aaaaffe1 is again what it was at revision 3, 2026-02-25 12:23
+    ses_36aaaaffe1 is now as it was at revision 3, 2026-02-25 12:23
     5 documents written, 0 deleted
-      in the store alone: no home of OpenCode that can be reached has it
+      in the store only: no home of OpenCode that can be reached has it
     operation 2; `annals undo 2` takes it back
     ");
     assert!(user.later(32, &["show", "cart", "--home", &store]).run().ok().text().contains("2\n"));
@@ -439,7 +439,7 @@ fn homes_of_opencode_keep_no_history() {
     ] {
         let ran = annals(&user.opencode(), arguments).run();
         assert_eq!(ran.code, 1, "{arguments:?}: {ran}");
-        assert!(ran.stderr.contains("keeps no history\nhint: annals' own store does"), "{ran}");
+        assert!(ran.stderr.contains("keeps no history\nhint: this needs a store of annals"), "{ran}");
     }
     let several = user.annals(&["--home", "a", "--home", "b", "log"]).run();
     assert_eq!(several.code, 2, "{several}");
@@ -522,11 +522,11 @@ fn a_moment_in_the_middle_of_an_answer_does_not_show_its_end() {
     1. You to build                                                         16:20:00
     ▌ Run them
 
-      … in progress then; its text up to there is not kept
+      … in progress then; its text up to that point is not kept
 
       … bash  npm test                                                       running
-        │ in progress then; what it had printed is not kept
-      … not ended
+        │ in progress then; its output up to that point is not kept
+      … unfinished
 
       build · lab/lab-large · 0 in · 0 out · $0
     ");
@@ -574,9 +574,9 @@ fn a_difference_says_what_went_on() {
 
       msg_36bbbbffe12 · lab-large · 2026-02-25 12:02:55
       ~ prt_36bbbbffe12 · text
-        │ went on; what it said in between is not kept
+        │ continued; its text in between is not kept
       ~ prt_36bbbbffe13 · bash npm test · running
-        │ went on; what it said in between is not kept
+        │ continued; its text in between is not kept
     -- stderr
     0 added, 0 removed, 2 changed
     ");
@@ -586,12 +586,12 @@ fn a_difference_says_what_went_on() {
     ses_36bbbbffe1 · revision 2, 2026-02-25 12:04 → revision 4, 2026-02-25 12:06
 
     ~ msg_36bbbbffe12 · lab-large · 2026-02-25 12:02:55
-        │ went on; what was in between is not kept
+        │ continued; the states in between are not kept
       ~ prt_36bbbbffe12 · text
-        │ went on; what it said in between is not kept
+        │ continued; its text in between is not kept
         │ +I will run the tests.
       ~ prt_36bbbbffe13 · bash npm test · completed
-        │ went on; what it said in between is not kept
+        │ continued; its text in between is not kept
     -- stderr
     0 added, 0 removed, 3 changed
     ");
@@ -607,11 +607,11 @@ fn a_difference_says_what_went_on() {
         │ +Run them
 
     + msg_36bbbbffe12 · lab-large · 2026-02-25 12:02:55
-        │ in progress then; what it said is not kept
+        │ in progress then; its text is not kept
       + prt_36bbbbffe12 · text
-        │ in progress then; what it said is not kept
+        │ in progress then; its text is not kept
       + prt_36bbbbffe13 · bash npm test · running
-        │ in progress then; what it said is not kept
+        │ in progress then; its text is not kept
     -- stderr
     6 added, 0 removed, 0 changed
     ");
@@ -636,24 +636,24 @@ fn nothing_made_up_is_brought_back() {
     exit 1
     -- stderr
     error: revision 2 cannot be undone: what part prt_36bbbbffe12 was then is not kept: it was being written, or was pruned since
-    hint: nothing was changed; `annals restore ses_36bbbbffe1 --at REV` goes back to what is kept
+    hint: nothing was changed; `annals restore ses_36bbbbffe1 --at REV` goes back to a state that is kept
     ");
     assert_snapshot!(user.later(30, &["restore", "tests", "--at", "2"]).run(), @"
     exit 0
     -- stderr
-    ses_36bbbbffe1 is what it was at revision 2, 2026-02-25 12:04 already
-    note: not kept: 3 documents in progress then; each is now as it was when it was finished
+    ses_36bbbbffe1 is already as it was at revision 2, 2026-02-25 12:04
+    note: 3 documents were in progress then; each has its finished content, because its content then is not kept
     ");
     user.write_session("36bbbbffe1", "Run the tests", "Run them", "Something else");
     let _ = user.later(31, &["sync"]).run().ok();
     assert_snapshot!(user.later(32, &["restore", "tests", "--at", "2"]).run(), @"
     exit 0
     -- stderr
-    ses_36bbbbffe1 is again what it was at revision 2, 2026-02-25 12:04
+    ses_36bbbbffe1 is now as it was at revision 2, 2026-02-25 12:04
     2 documents written, 0 deleted
       in HOME/.local/share/opencode
     operation 1; `annals undo 1` takes it back
-    note: not kept: 3 documents in progress then; each is now as it was when it was finished
+    note: 3 documents were in progress then; each has its finished content, because its content then is not kept
     ");
     let exported = user.later(33, &["export", "tests"]).run().ok().text();
     assert!(exported.contains("I will run the tests."), "{exported}");
@@ -719,7 +719,7 @@ fn the_order_of_what_was_learnt_later_can_be_seen() {
     let autumn = 300 * 24 * 60;
     let _ = user.later(autumn, &["sync", "--events"]).run().ok();
     let log = user.later(autumn + 1, &["log", "--revisions", "last"]).run().ok();
-    assert!(log.stderr.contains("the latest first; what was learnt later"), "{log}");
+    assert!(log.stderr.contains("the latest first; a revision that was found later"), "{log}");
     let text = log.text();
     let column = |line: &str, n: usize| line.split_whitespace().nth(n).unwrap().to_owned();
     let numbers: Vec<i64> = text.lines().map(|line| column(line, 0).parse().unwrap()).collect();

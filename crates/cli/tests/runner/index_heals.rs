@@ -177,7 +177,7 @@ fn a_failing_index_stops_nothing_else() {
     user.write_session("36ccccffe3", "A new one", "The cart again", "edited too");
     let ran = user.annals(&["sync"]).run();
     assert_eq!(ran.code, 1, "{ran}");
-    assert!(ran.stderr.contains("what was found is in the store"), "{ran}");
+    assert!(ran.stderr.contains("everything that was found is in the store"), "{ran}");
     assert!(ran.stderr.contains("annals.db-index-lock is a directory, not a file"), "{ran}");
     let listed = user.annals(&["--no-sync", "list", "--json"]).run().ok().json();
     assert_eq!(listed.as_array().unwrap().len(), 5);

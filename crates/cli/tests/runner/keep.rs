@@ -24,7 +24,7 @@ fn a_backup_is_a_store_and_can_be_put_back() {
     exit 1
     -- stderr
     error: HOME/b.db exists already
-    hint: nothing was written; name a file that is not there
+    hint: nothing was written; name a file that does not exist yet
     ");
     assert_eq!(
         user.annals(&["--home", "b.db", "list", "--json"]).run().ok().json().as_array().unwrap().len(),
@@ -41,8 +41,8 @@ fn a_backup_is_a_store_and_can_be_put_back() {
     assert_snapshot!(user.annals(&["restore-backup", "b.db", "--yes"]).run(), @"
     exit 0
     -- stderr
-    HOME/.local/share/annals/annals.db has 10 documents and 1 revision now
-    what was there is HOME/.local/share/annals/annals.db.before-restore-20260225T120300Z
+    HOME/.local/share/annals/annals.db now has 10 documents and 1 revision
+    the old store is now HOME/.local/share/annals/annals.db.before-restore-20260225T120300Z
     ");
     assert_eq!(user.annals(&["list", "--json"]).run().ok().json().as_array().unwrap().len(), 2);
     // Also where there is none yet, without asking.
@@ -62,7 +62,7 @@ fn a_backup_is_a_store_and_can_be_put_back() {
     exit 1
     -- stderr
     error: HOME/text.db is not a store of annals
-    hint: nothing was changed; give a file that `annals backup` has made
+    hint: nothing was changed; give a file that `annals backup` wrote
     ");
     assert_eq!(user.annals(&["list", "--json"]).run().ok().json().as_array().unwrap().len(), 2);
 }
@@ -99,7 +99,7 @@ fn forget_leaves_nothing() {
     -- stderr
     2 sessions: 0 new, 0 changed, 0 gone
     5 documents looked at: 0 imported, 5 unchanged, 0 quarantined
-    1 session left alone: forgotten here
+    1 session skipped: erased here by `annals forget`
     ");
     assert_snapshot!(user.annals(&["forget", "cart", "--yes"]).run(), @r#"
     exit 1
@@ -136,21 +136,21 @@ fn prune_says_what_goes_first() {
     assert_snapshot!(user.later(20, &["prune", "--older-than", "15m"]).run(), @"
     exit 0
     -- stderr
-    0 texts of the past, 0 B
+    0 earlier texts, 0 B in all
     nothing was removed
     ");
     assert_snapshot!(user.later(20, &["prune", "--older-than", "5m", "--dry-run"]).run(), @"
     exit 0
     -- stderr
           1 text      130 B  ses_36aaaaffe1  Fix the cart
-    1 text of the past, 130 B
+    1 earlier text, 130 B in all
     nothing was removed
     ");
     assert_snapshot!(user.later(20, &["prune", "--older-than", "5m"]).run(), @"
     exit 2
     -- stderr
           1 text      130 B  ses_36aaaaffe1  Fix the cart
-    1 text of the past, 130 B
+    1 earlier text, 130 B in all
     error: not a terminal, so nothing was confirmed
     hint: nothing was done; pass `--yes` to confirm
     ");
@@ -161,13 +161,13 @@ fn prune_says_what_goes_first() {
     exit 0
     -- stderr
           1 text      130 B  ses_36aaaaffe1  Fix the cart
-    1 text of the past, 130 B
+    1 earlier text, 130 B in all
     removed 1 text, 130 B
     ");
     assert_snapshot!(user.later(21, &["prune", "--older-than", "5m", "--yes"]).run(), @"
     exit 0
     -- stderr
-    0 texts of the past, 0 B
+    0 earlier texts, 0 B in all
     nothing was removed
     ");
     assert_snapshot!(user.later(21, &["prune"]).run(), @"
@@ -190,7 +190,7 @@ fn reindex_makes_it_anew() {
     assert_snapshot!(user.annals(&["reindex"]).run(), @"
     exit 0
     -- stderr
-    2 sessions counted anew, 10 documents indexed anew
+    2 sessions recounted, 10 documents reindexed
     ");
     let json = user.annals(&["reindex", "--json"]).run().ok().json();
     assert_eq!(json["sessions"], 2);

@@ -419,8 +419,11 @@ fn a_home_that_is_away_is_told_of_and_the_store_alone_is_changed() {
         let away = user.root().join("away");
         std::fs::rename(user.opencode(), &away).unwrap();
         let renamed = user.annals(&["rename", "First door", "Gate"]).run().ok();
-        assert!(renamed.stderr.contains("in the store alone"), "{kind:?}: {renamed}");
-        assert!(renamed.stderr.contains("is not there now; it is unchanged"), "{kind:?}: {renamed}");
+        assert!(renamed.stderr.contains("in the store only"), "{kind:?}: {renamed}");
+        assert!(
+            renamed.stderr.contains("cannot be reached now; it is unchanged there"),
+            "{kind:?}: {renamed}"
+        );
         assert_eq!(row(&user, "ses_36aaaaffe1")["title"], "Gate", "{kind:?}");
         assert!(row(&user, "ses_36aaaaffe1")["gone"].is_null(), "{kind:?}: it is only away");
         let _ = user.annals(&["undo"]).run().ok();
@@ -726,7 +729,7 @@ fn what_was_deleted_and_forgotten_is_written_over_or_told() {
             ses_36aaaaffe1  First door
             1 session with the history of 2 revisions
             forgot 1 session: 6 documents and 0 earlier states
-            HOME/.local/share/opencode/opencode.db may hold remains of them in unused pages and in its log until OpenCode writes over them
+            HOME/.local/share/opencode/opencode.db may hold remains of them in unused pages and in its log until OpenCode overwrites them
             ");
         }
     }

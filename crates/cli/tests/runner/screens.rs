@@ -292,7 +292,7 @@ fn show_subagents_errors_and_cut_answers() {
 
       … task  Endless search (@general)                                      running
         ↳ ses_36f8c189affeGpclVtEXr9AJPv  Endless search (@gen…  3 messages, $0.0118
-      … not ended
+      … unfinished
 
       build · lab/lab-large · 0 in · 0 out · $0
     ");
@@ -334,9 +334,9 @@ fn tree_todo_stats_check() {
     exit 0
     Sessions   121  with 521 messages and 1,242 parts, over 9 days
     Cost       $5.21  $0.58 a day
-    Tokens     3.8M  1.5M in · 17k out · 219 thought · 2.2M from cache · 512 to
+    Tokens     3.8M  1.5M in · 17k out · 219 reasoning · 2.2M from cache · 512 to
                      cache
-    A session  31k  tokens on average, 13k in the middle
+    A session  31k  tokens on average, 13k median
     Daily      2026-02-16 ▂ ▂ ▅█ ▄▄ 2026-02-24
 
     MODEL                    SESSIONS   ANSWERS   TOKENS       COST
@@ -427,15 +427,15 @@ fn tree_todo_stats_check() {
       … and 1 more; `--all` shows them
     9 unfinished-message — mark the answer as ended
       storage/message/ses_36f8c0bdbffeJCGNOlUf64HURJ/msg_c9073f43100113w28XDkQHSUnu.json
-        the answer was never ended; OpenCode was probably killed
+        the answer never ended; OpenCode was probably killed
       storage/message/ses_36f8c1308ffeXhYfuPByqECB5n/msg_c9073f2ce001L77uWLWPWp1Y5t.json
-        the answer was never ended; OpenCode was probably killed
+        the answer never ended; OpenCode was probably killed
       storage/message/ses_36f8c14a0ffeUi9PZkXTmCh38x/msg_c9073eb6d0018OXgtEiBNVko3A.json
-        the answer was never ended; OpenCode was probably killed
+        the answer never ended; OpenCode was probably killed
       storage/message/ses_36f8c15feffe9v7ppw6x6YLnFb/msg_c9073ea11001iZv8CzbquEGaJM.json
-        the answer was never ended; OpenCode was probably killed
+        the answer never ended; OpenCode was probably killed
       storage/message/ses_36f8c189affeGpclVtEXr9AJPv/msg_c9073e8be001cexK2BWxMKURz2.json
-        the answer was never ended; OpenCode was probably killed
+        the answer never ended; OpenCode was probably killed
       … and 4 more; `--all` shows them
     29 problems in 121 sessions
     ");

@@ -209,7 +209,7 @@ fn a_store_is_made_where_it_was_asked_for() {
 
     no messages
     -- stderr
-    warning: the store does not have all of it yet: 2 parts are missing (`annals sync` brings them)
+    warning: the store does not have all of it yet: 2 parts are missing (`annals sync` fetches them)
     ");
     assert_eq!(user.annals(&["export", "First", "--no-sync"]).run().code, 3);
     assert!(user.annals(&["show", "First"]).run().ok().text().contains("Hello to you"));
@@ -246,7 +246,7 @@ fn no_store_is_made_for_nothing() {
     exit 1
     -- stderr
     error: there is no store at HOME/.local/share/annals/annals.db yet
-    hint: without `--no-sync` it is made
+    hint: run the command without `--no-sync` to create it
     ");
     assert!(!user.store().exists());
 }
@@ -292,14 +292,14 @@ fn what_opencode_deletes_stays() {
     exit 0
     -- stderr
     ses_36bbbbffe2 is now called "Shorter"
-      in the store alone: no home of OpenCode that can be reached has it
+      in the store only: no home of OpenCode that can be reached has it
     operation 1; `annals undo 1` takes it back
     "#);
     assert_snapshot!(user.later(6, &["archive", "Shorter"]).run(), @"
     exit 0
     -- stderr
     ses_36bbbbffe2 is archived
-      in the store alone: no home of OpenCode that can be reached has it
+      in the store only: no home of OpenCode that can be reached has it
     operation 2; `annals undo 2` takes it back
     ");
     assert_eq!(user.later(6, &["list", "--json", "--archived"]).run().ok().json()[0]["title"], "Shorter");
@@ -308,9 +308,9 @@ fn what_opencode_deletes_stays() {
     -- stderr
     ses_36bbbbffe2  Shorter
     1 session, 2 messages, 2 parts, 5 documents in all
-      from the store, which alone has some of them
+      from the store: some of them are only there
     deleted 1 session
-      in the store alone: no home of OpenCode that can be reached has it
+      in the store only: no home of OpenCode that can be reached has it
     operation 3; `annals undo 3` takes it back
     ");
     assert_eq!(titles(user.later(7, &["list", "--json"]).run()), ["First"]);
@@ -402,8 +402,8 @@ fn sync_gives_an_account() {
     assert_snapshot!(user.annals(&["sync", "--home", &store]).run(), @"
     exit 2
     -- stderr
-    error: HOME/.local/share/annals/annals.db is a store, which no store follows
-    hint: `--home` names what to take over, `--store` where to keep it
+    error: HOME/.local/share/annals/annals.db is a store, and no store syncs from another
+    hint: `--home` names the home to sync from, `--store` the store to sync to
     ");
     assert_eq!(user.annals(&["sync", "--home", "nowhere"]).run().code, 1);
 }
@@ -473,14 +473,14 @@ fn without_a_store_the_homes_are_read() {
     ID      UPDATED     MSGS  TOKENS      COST  TITLE
     36aaaa  19h ago        2       0        $0  First
     -- stderr
-    warning: HOME/.local/share/annals/annals.db is not a store of annals; OpenCode's homes are read as they are (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
+    warning: HOME/.local/share/annals/annals.db is not a store of annals; reading OpenCode's homes directly (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
     1 session
     ");
     assert!(user.annals(&["show", "First"]).run().ok().text().contains("Hello to you"));
     assert_snapshot!(user.annals(&["rename", "First", "Renamed"]).run(), @r#"
     exit 0
     -- stderr
-    warning: HOME/.local/share/annals/annals.db is not a store of annals; OpenCode's homes are read as they are (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
+    warning: HOME/.local/share/annals/annals.db is not a store of annals; reading OpenCode's homes directly (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
     warning: the store cannot be written to, so this cannot be undone
     ses_36aaaaffe1 is now called "Renamed"
       in HOME/.local/share/opencode
@@ -511,7 +511,7 @@ fn without_a_store_the_homes_are_read() {
     ID      UPDATED     MSGS  TOKENS      COST  TITLE
     36aaaa  19h ago        2       0        $0  Renamed
     -- stderr
-    warning: HOME/.local/share/annals/annals.db is not a store of annals; OpenCode's homes are read as they are (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
+    warning: HOME/.local/share/annals/annals.db is not a store of annals; reading OpenCode's homes directly (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
     1 session
     ");
     // A later version made it.
@@ -525,7 +525,7 @@ fn without_a_store_the_homes_are_read() {
     ID      UPDATED     MSGS  TOKENS      COST  TITLE
     36aaaa  19h ago        2       0        $0  Renamed
     -- stderr
-    warning: HOME/.local/share/annals/annals.db was made by a later version of annals (schema 99, this one knows 6); OpenCode's homes are read as they are (install the newer annals)
+    warning: HOME/.local/share/annals/annals.db was made by a later version of annals (schema 99, this one knows 6); reading OpenCode's homes directly (install the newer annals)
     1 session
     ");
     // None of it was touched.
@@ -590,27 +590,27 @@ fn disks_that_cannot_be_written_to() {
     undo: 1
     rename: 0
     -- stderr
-    warning: cannot make HOME/.local/share/annals/annals.db: the disk is full; OpenCode's homes are read as they are (make room on the disk)
+    warning: cannot make HOME/.local/share/annals/annals.db: the disk is full; reading OpenCode's homes directly (make room on the disk)
     1 session
-    warning: cannot open HOME/.local/share/annals/annals.db: read-only filesystem or storage medium; OpenCode's homes are read as they are (`--store PATH` or ANNALS_STORE keeps the store elsewhere)
+    warning: cannot open HOME/.local/share/annals/annals.db: read-only filesystem or storage medium; reading OpenCode's homes directly (`--store PATH` or ANNALS_STORE puts the store elsewhere)
     1 session
     error: cannot open HOME/.local/share/annals/annals.db: read-only filesystem or storage medium
-    hint: `--store PATH` or ANNALS_STORE keeps the store elsewhere
+    hint: `--store PATH` or ANNALS_STORE puts the store elsewhere
     1 session: 1 new, 0 changed, 0 gone
     5 documents looked at: 5 imported, 0 unchanged, 0 quarantined
     5 documents added to the text index
-    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so recent changes in OpenCode are missing (`--home PATH` reads a home directly)
     1 session
-    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so recent changes in OpenCode are missing (`--home PATH` reads a home directly)
     no operations; `annals log --revisions` lists what sync found
-    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so recent changes in OpenCode are missing (`--home PATH` reads a home directly)
     2 of 2 hits
-    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so recent changes in OpenCode are missing (`--home PATH` reads a home directly)
     2 of 2 hits
-    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so recent changes in OpenCode are missing (`--home PATH` reads a home directly)
     error: the store HOME/.local/share/annals/annals.db cannot be written to
-    hint: nothing was changed; operations are recorded there, and undone from there
-    warning: HOME/.local/share/annals/annals.db cannot be written to, so what is new in OpenCode is not in it (`--home PATH` reads a home as it is)
+    hint: nothing was changed; operations are recorded in the store and undone from there
+    warning: HOME/.local/share/annals/annals.db cannot be written to, so recent changes in OpenCode are missing (`--home PATH` reads a home directly)
     warning: the store cannot be written to, so this cannot be undone
     ses_36aaaaffe1 is now called "Other"
       in HOME/.local/share/opencode
