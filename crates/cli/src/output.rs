@@ -8,7 +8,7 @@ use annals::model::json::{JsWriter, Style as JsonStyle};
 use anstream::{AutoStream, stream::RawStream};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
-use serde_json::ser::{Formatter, Serializer};
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
 use crate::text::{for_terminal, is_active};
 
@@ -227,23 +227,76 @@ fn start_pager() -> Option<Child> {
 /// A value as `JSON.stringify(value, null, 2)` writes it at some depth of a document.
 fn pretty(value: &impl Serialize, depth: usize) -> io::Result<Vec<u8>> {
     let mut text = Vec::with_capacity(1024);
-    value.serialize(&mut Serializer::with_formatter(&mut text, JsTokens))?;
-    let document = Document::parse(text).map_err(io::Error::other)?;
-    let mut writer = JsWriter::verbatim(JsonStyle::Pretty, depth);
-    writer.node(document.root());
-    Ok(writer.finish())
+    value.serialize(&mut Serializer::with_formatter(&mut text, JsFormatter::at(depth)?))?;
+    Ok(text)
 }
 
-/// Writes numbers, and values that are JSON already, as JavaScript does.
-struct JsTokens;
+/// Lays JSON out as serde_json does, which is JavaScript's way, and writes numbers and values that are JSON already as JavaScript does. To lay out the
+/// finished text instead would mean to scan all of it again.
+struct JsFormatter {
+    layout: PrettyFormatter<'static>,
+    depth: usize,
+}
 
-impl Formatter for JsTokens {
+impl JsFormatter {
+    fn at(depth: usize) -> io::Result<JsFormatter> {
+        let mut formatter = JsFormatter { layout: PrettyFormatter::new(), depth: 0 };
+        for _ in 0..depth {
+            formatter.begin_array(&mut io::sink())?;
+        }
+        Ok(formatter)
+    }
+}
+
+impl Formatter for JsFormatter {
+    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.depth += 1;
+        self.layout.begin_array(out)
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        self.layout.end_array(out)
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, is_first: bool) -> io::Result<()> {
+        self.layout.begin_array_value(out, is_first)
+    }
+
+    fn end_array_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.layout.end_array_value(out)
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.depth += 1;
+        self.layout.begin_object(out)
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        self.layout.end_object(out)
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, is_first: bool) -> io::Result<()> {
+        self.layout.begin_object_key(out, is_first)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.layout.begin_object_value(out)
+    }
+
+    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.layout.end_object_value(out)
+    }
+
     fn write_f64<W: ?Sized + Write>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
         out.write_all(&JsWriter::document(JsonStyle::Compact, &value))
     }
 
     fn write_raw_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
         let document = Document::parse(fragment.as_bytes().to_vec()).map_err(io::Error::other)?;
-        out.write_all(&JsWriter::document(JsonStyle::Compact, &document.root()))
+        let mut writer = JsWriter::new(JsonStyle::Pretty, self.depth);
+        writer.node(document.root());
+        out.write_all(&writer.finish())
     }
 }

@@ -112,8 +112,9 @@ impl fmt::Display for HomeUrl {
         match self {
             HomeUrl::Path(path) => {
                 // A path that looks like a URL would be parsed as one.
-                let is_mistakable =
-                    path.to_str().is_some_and(|text| HomeUrl::parse(text).as_ref() != Ok(self));
+                let is_mistakable = path.to_str().is_some_and(|text| {
+                    split_scheme(text).is_some() && HomeUrl::parse(text).as_ref() != Ok(self)
+                });
                 write!(f, "{}{}", if is_mistakable { "./" } else { "" }, path.display())
             }
             HomeUrl::Postgres(url) => url.fmt(f),
