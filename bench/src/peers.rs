@@ -1,6 +1,6 @@
 //! Comparison of annals with its peers, other programs that read OpenCode's sessions: the same home, in one run.
 //!
-//! No two of them do quite the same, so the table says what each saw. ccusage and tokscale add up the tokens of answers
+//! The tools count different things, so the table says what each of them counted. ccusage and tokscale add up the tokens of answers
 //! and open no parts. fast-resume indexes the titles and the texts of sessions, agentsview texts and thinking (and keeps,
 //! not indexed, the input of tools). Neither keeps the output of tools, which is most of a home.
 //! `scripts/install-peers` installs them.

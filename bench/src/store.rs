@@ -59,8 +59,8 @@ pub fn measure(measurement: &Measurement) -> Result<String, Box<dyn std::error::
     };
     let options = SyncOptions { stage: Stage::Text, full: false, events: false, own: true };
     stage("complete sync with the text index", &store, options)?;
-    stage("the same, nothing changed", &store, options)?;
-    stage("the same, nothing changed, --full", &store, SyncOptions { full: true, ..options })?;
+    stage("sync, nothing changed", &store, options)?;
+    stage("sync --full, nothing changed", &store, SyncOptions { full: true, ..options })?;
     let staged = SqliteStore::open_or_create(&scratch.path().join("staged.db"))?;
     stage("in stages: sessions and messages", &staged, SyncOptions { stage: Stage::Messages, ..options })?;
     stage("in stages: parts", &staged, SyncOptions { stage: Stage::Parts, ..options })?;

@@ -108,7 +108,7 @@ impl Context {
         }
     }
 
-    /// Opens the store or homes for a command that reads; the store if it reads a moment of the past.
+    /// Opens the store or homes for a command that reads. An earlier state is read from the store.
     pub(crate) fn open_for(&self, stage: Stage, moment: Option<At>) -> Result<Homes, CliError> {
         match moment {
             Some(_) => self.open_store(stage, "keeps no history").map(|store| Homes::Store(Box::new(store))),

@@ -55,7 +55,7 @@ pub(crate) fn no_revision(store: &dyn Store, number: i64) -> CliError {
     }
 }
 
-/// The session that `wanted` names, at a moment of the past.
+/// The session that `wanted` names, in its state at an earlier moment.
 pub(crate) fn session_then(
     context: &Context,
     store: &dyn Store,

@@ -19,7 +19,7 @@ use crate::text::{count, one_line};
 ///
 /// Reads what `annals export` (opencode and jsonl) or `opencode export` wrote. Everything is checked before anything is
 /// written, and all of it is written in one transaction. Ids are kept. Sessions go to OpenCode's home, or to the store
-/// if there is none.
+/// if OpenCode has no home here.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -267,7 +267,7 @@ pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(busy == 0)
 }
 
-/// The number of the last revision, 0 if there is none.
+/// The number of the last revision; 0 in an empty store.
 pub(super) fn head(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("SELECT coalesce(max(n), 0) FROM revision")?.query_row([], |row| row.get(0))
 }

@@ -1,4 +1,4 @@
-//! States of the past: the states of documents in a home's own log, as revisions of earlier times.
+//! Earlier states of documents, taken from a home's own log and stored as revisions with their original times.
 
 use annals_core::Key;
 use annals_core::id::{Millis, SessionId};
