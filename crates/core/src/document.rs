@@ -66,6 +66,14 @@ impl Document {
         Document::parse(JsWriter::document(style, value))
     }
 
+    /// A new document as [`Document::written`] makes it, but values that are given as JSON keep their tokens: numbers that JavaScript
+    /// would round, and the order of members.
+    pub fn written_as_given(style: Style, value: &dyn ToJs) -> Result<Document, JsonError> {
+        let mut writer = JsWriter::verbatim(style, 0);
+        value.write_js(&mut writer);
+        Document::parse(writer.finish())
+    }
+
     /// The document's text.
     pub fn text(&self) -> &str {
         &self.inner.text
@@ -99,6 +107,11 @@ impl Document {
     /// This document with one field removed and every other byte unchanged.
     pub fn without(&self, path: &[&str]) -> Result<Document, EditError> {
         Document::edited(edit::remove(&self.inner.text, &self.inner.tape, path)?)
+    }
+
+    /// This document with text added to the end of one string and every other byte unchanged.
+    pub fn appended(&self, path: &[&str], addition: &str) -> Result<Document, EditError> {
+        Document::edited(edit::append(&self.inner.text, &self.inner.tape, path, addition)?)
     }
 
     fn edited(text: String) -> Result<Document, EditError> {

@@ -1,7 +1,7 @@
 //! JSON as JavaScript writes it, kept as text.
 //!
 //! Owns the scanner ([`Tape`]), the view over scanned text ([`Node`], [`Text`]), JavaScript's own formatting
-//! ([`JsWriter`]) and edits that leave every other byte alone ([`edit`]). It knows nothing of sessions or parts.
+//! ([`JsWriter`]), values in the making ([`Object`]) and edits that leave every other byte alone ([`edit`]). It knows nothing of sessions or parts.
 //!
 //! Why not `serde_json`: OpenCode's documents hold lone surrogates, duplicate keys and numbers beyond `f64`, and tool
 //! output nests to any depth. A value tree loses the first three and recurses on the fourth; `RawValue` rescans the text
@@ -15,6 +15,7 @@ mod node;
 mod same;
 mod tape;
 mod text;
+mod value;
 
 pub use error::{JsonError, JsonErrorKind};
 pub use js::{JsWriter, Style, ToJs};
@@ -22,4 +23,5 @@ pub(crate) use node::{Items, Members};
 pub use node::{Kind, Node};
 pub use same::same_value;
 pub use tape::Tape;
-pub use text::Text;
+pub use text::{Text, is_js_space};
+pub use value::{Object, Value};

@@ -103,6 +103,12 @@ impl<'a> Json<'a> {
     }
 }
 
+impl From<serde_json::Value> for Json<'static> {
+    fn from(value: serde_json::Value) -> Json<'static> {
+        Json::Text(value.to_string())
+    }
+}
+
 impl PartialEq for Json<'_> {
     fn eq(&self, other: &Json<'_>) -> bool {
         fn with_node(json: &Json<'_>, then: &mut dyn FnMut(Node<'_>) -> bool) -> bool {

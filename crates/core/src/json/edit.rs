@@ -16,6 +16,14 @@ pub enum EditError {
         /// Kind of that value, with its article.
         found: &'static str,
     },
+    /// The field to be made longer is not a string.
+    #[error("cannot append to `{path}`: it is {found}, not a string")]
+    NotAString {
+        /// Dotted path of the field.
+        path: String,
+        /// Kind of its value, with its article.
+        found: &'static str,
+    },
     /// The edited document would exceed a limit on documents.
     #[error("the edited document would not be valid: {0}")]
     Limit(#[from] JsonError),
@@ -39,9 +47,21 @@ pub fn set(text: &str, tape: &Tape, path: &[&str], value: &dyn ToJs) -> Result<S
         Some(old) if missing.is_empty() => Ok(splice(text, old.range(), &written(style, depth + 1, value))),
         _ => {
             let nested = written(style, depth + 1, &Nested { path: missing, value });
-            Ok(append(text, object, depth, style, key, &nested))
+            Ok(add_member(text, object, depth, style, key, &nested))
         }
     }
+}
+
+/// The text with `addition` at the end of the string at `path`, and every other byte as it was.
+pub fn append(text: &str, tape: &Tape, path: &[&str], addition: &str) -> Result<String, EditError> {
+    let found = Node::root(text, tape).at(path);
+    let Some(field) = found.filter(|field| field.kind() == Kind::String) else {
+        let found = found.map_or("missing", |field| field.kind().with_article());
+        return Err(EditError::NotAString { path: path.join("."), found });
+    };
+    let quoted = written(Style::Compact, 0, &Text::from(addition));
+    let end = field.range().end - 1;
+    Ok(splice(text, end..end, &quoted[1..quoted.len() - 1]))
 }
 
 /// The text without the field at `path`; all duplicates of the field go. A missing field changes nothing.
@@ -92,7 +112,7 @@ fn deepest_object<'a>(
     }
 }
 
-fn append(text: &str, object: Node<'_>, depth: usize, style: Style, key: &str, value: &str) -> String {
+fn add_member(text: &str, object: Node<'_>, depth: usize, style: Style, key: &str, value: &str) -> String {
     let name = written(style, 0, &Text::from(key));
     let mut members = object.members();
     let mut last = None;

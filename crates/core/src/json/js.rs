@@ -127,8 +127,13 @@ impl JsWriter {
 
     /// Starts a member whose value is written next.
     pub fn key(&mut self, key: &str) {
+        self.key_text(&Text::from(key));
+    }
+
+    /// Starts a member whose value is written next.
+    pub fn key_text(&mut self, key: &Text<'_>) {
         self.separate();
-        self.text(&Text::from(key));
+        self.text(key);
         self.colon();
     }
 
@@ -333,11 +338,21 @@ fn has_odd_keys(object: Node<'_>) -> bool {
     false
 }
 
-fn array_index(key: &Text<'_>) -> Option<u32> {
+/// The number of a key that looks like an array index: JavaScript lists such keys first.
+pub(super) fn array_index(key: &Text<'_>) -> Option<u32> {
     let key = key.to_str();
     let canonical = key.len() == 1 || !key.starts_with('0');
     let index = key.parse::<u32>().ok()?;
     (canonical && index != u32::MAX && !key.starts_with('+')).then_some(index)
+}
+
+impl Text<'_> {
+    /// The JSON of a value: `JSON.stringify(value)`.
+    pub fn json_of(value: &(impl ToJs + ?Sized)) -> Text<'static> {
+        let mut writer = JsWriter::new(Style::Compact, 0);
+        value.write_js(&mut writer);
+        String::from_utf8_lossy(&writer.finish()).into_owned().into()
+    }
 }
 
 impl ToJs for Node<'_> {

@@ -14,15 +14,15 @@ pub struct Text<'a>(TextForm<'a>);
 #[derive(Clone)]
 enum TextForm<'a> {
     Plain(Cow<'a, str>),
-    /// The text between the quotes, with at least one `\`. Checked by the scanner.
-    Escaped(&'a str),
+    /// The text between the quotes, with at least one `\`. Checked by the scanner, or made here.
+    Escaped(Cow<'a, str>),
 }
 
 impl<'a> Text<'a> {
     /// A text from between the quotes of a scanned string.
     pub(super) fn from_scanned(inner: &'a str) -> Text<'a> {
         if memchr::memchr(b'\\', inner.as_bytes()).is_some() {
-            Text(TextForm::Escaped(inner))
+            Text(TextForm::Escaped(Cow::Borrowed(inner)))
         } else {
             Text(TextForm::Plain(Cow::Borrowed(inner)))
         }
@@ -76,6 +76,78 @@ impl<'a> Text<'a> {
         }
     }
 
+    /// Texts one after the other, with a separator between them. Half surrogate pairs that meet become one character, as in
+    /// JavaScript.
+    pub fn joined(texts: &[Text<'_>], separator: &str) -> Text<'static> {
+        let is_plain = texts.iter().all(|text| matches!(text.0, TextForm::Plain(_)));
+        let mut joined = String::new();
+        for (place, text) in texts.iter().enumerate() {
+            if place > 0 {
+                push_form(&mut joined, separator, is_plain);
+            }
+            match &text.0 {
+                TextForm::Plain(plain) => push_form(&mut joined, plain, is_plain),
+                TextForm::Escaped(escaped) => joined.push_str(escaped),
+            }
+        }
+        Text(if is_plain {
+            TextForm::Plain(Cow::Owned(joined))
+        } else {
+            TextForm::Escaped(Cow::Owned(joined))
+        })
+    }
+
+    /// The text's UTF-16 units, as JavaScript has it.
+    pub fn to_utf16(&self) -> Vec<u16> {
+        match &self.0 {
+            TextForm::Plain(plain) => plain.encode_utf16().collect(),
+            TextForm::Escaped(escaped) => {
+                let mut units = Vec::with_capacity(escaped.len());
+                for unit in Units(escaped) {
+                    match unit {
+                        Unit::Run(run) => units.extend(run.encode_utf16()),
+                        Unit::Char(c) => units.extend_from_slice(c.encode_utf16(&mut [0; 2])),
+                        Unit::Surrogate(unit) => units.push(unit),
+                    }
+                }
+                units
+            }
+        }
+    }
+
+    /// The text with these UTF-16 units, half surrogate pairs included.
+    pub fn from_utf16(units: &[u16]) -> Text<'static> {
+        if let Ok(plain) = String::from_utf16(units) {
+            return Text::from(plain);
+        }
+        let mut escaped = String::with_capacity(units.len());
+        for unit in char::decode_utf16(units.iter().copied()) {
+            match unit {
+                Ok('\\') => escaped.push_str("\\\\"),
+                Ok(c) => escaped.push(c),
+                Err(lone) => escaped.push_str(&format!("\\u{:04x}", lone.unpaired_surrogate())),
+            }
+        }
+        Text(TextForm::Escaped(Cow::Owned(escaped)))
+    }
+
+    /// The text without white space at both ends, as JavaScript's `trim` gives it.
+    pub fn trimmed(&self) -> Text<'a> {
+        if let TextForm::Plain(Cow::Borrowed(plain)) = &self.0 {
+            return Text::from(plain.trim_matches(is_js_space));
+        }
+        let units = self.to_utf16();
+        let is_space = |unit: &u16| char::from_u32(u32::from(*unit)).is_some_and(is_js_space);
+        let Some(first) = units.iter().position(|unit| !is_space(unit)) else { return Text::from("") };
+        let end = units.iter().rposition(|unit| !is_space(unit)).map_or(0, |last| last + 1);
+        Text::from_utf16(&units[first..end])
+    }
+
+    /// Whether nothing is left of the text when it is [trimmed](Text::trimmed).
+    pub fn is_blank(&self) -> bool {
+        self.to_str().chars().all(is_js_space)
+    }
+
     /// Length in UTF-16 units: what JavaScript calls `length`.
     pub fn utf16_len(&self) -> usize {
         match &self.0 {
@@ -115,6 +187,20 @@ impl<'a> Text<'a> {
         }
         out.push(b'"');
     }
+}
+
+/// Adds characters to a text in its plain or its escaped form.
+fn push_form(joined: &mut String, plain: &str, is_plain: bool) {
+    if is_plain || !plain.contains('\\') {
+        joined.push_str(plain);
+    } else {
+        joined.push_str(&plain.replace('\\', "\\\\"));
+    }
+}
+
+/// What JavaScript trims: it also removes the byte order mark, and not the next-line character.
+pub fn is_js_space(c: char) -> bool {
+    (c.is_whitespace() && c != '\u{85}') || c == '\u{feff}'
 }
 
 /// Writes characters with the escapes JavaScript uses, and no others.
@@ -242,5 +328,64 @@ impl fmt::Display for Text<'_> {
 impl fmt::Debug for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&*self.to_str(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{Node, Tape};
+
+    /// The text of a JSON string.
+    fn text<'a>(json: &'a str, tape: &'a Tape) -> Text<'a> {
+        Node::root(json, tape).as_text().unwrap()
+    }
+
+    fn written(text: &Text<'_>) -> String {
+        let mut out = Vec::new();
+        text.write_js(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn joined_texts_keep_half_pairs_and_make_whole_ones() {
+        let strings = [r#""a\ud83d""#, r#""\ude00\ud83d""#];
+        let tapes = strings.each_ref().map(|json| Tape::scan(json).unwrap());
+        let [first, second] = [text(strings[0], &tapes[0]), text(strings[1], &tapes[1])];
+        let plain = Text::from("C:\\");
+        assert_eq!(written(&Text::joined(&[first.clone(), second.clone()], "")), r#""a😀\ud83d""#);
+        assert_eq!(written(&Text::joined(&[plain.clone(), first], "-")), r#""C:\\-a\ud83d""#);
+        assert_eq!(written(&Text::joined(&[plain.clone(), plain], "\n")), r#""C:\\\nC:\\""#);
+        assert!(Text::joined(&[], "x").is_empty());
+    }
+
+    #[test]
+    fn utf16_units_survive_both_ways() {
+        for json in [r#""""#, r#""a\\b\n""#, r#""\ud83d""#, r#""😀\udc00\\x""#] {
+            let tape = Tape::scan(json).unwrap();
+            let text = text(json, &tape);
+            let again = Text::from_utf16(&text.to_utf16());
+            assert_eq!(again, text);
+            assert_eq!(written(&again), json);
+        }
+        // A cut in the middle of a pair leaves half of it.
+        let cut = Text::from_utf16(&Text::from("a😀").to_utf16()[..2]);
+        assert_eq!(written(&cut), r#""a\ud83d""#);
+    }
+
+    #[test]
+    fn trimming_is_javascripts() {
+        for (json, trimmed) in [
+            (r#"" a b \n""#, "a b"),
+            (r#""\ufeff\u3000a\u0085""#, "a\u{85}"),
+            (r#"" \t\n""#, ""),
+            (r#""x""#, "x"),
+        ] {
+            let tape = Tape::scan(json).unwrap();
+            let text = text(json, &tape);
+            assert_eq!(text.trimmed(), trimmed);
+            assert_eq!(text.is_blank(), trimmed.is_empty());
+        }
+        assert_eq!(Text::from(" a ".to_owned()).trimmed(), "a");
     }
 }
