@@ -334,7 +334,7 @@ impl<'a> Transcript<'a> {
                 let kind = part.kind.as_ref().map(|kind| one_line(&kind.to_str())).unwrap_or_default();
                 let name = part.name.as_ref().map(|name| one_line(&name.to_str())).unwrap_or_default();
                 let text =
-                    part.text.as_ref().or(part.thinking.as_ref()).map(Text::to_str).unwrap_or_default();
+                    part.text.as_ref().map(Text::to_str).unwrap_or_default();
                 let mut lines = vec![paint.dim(format!("[{kind}] {name}").trim_end())];
                 lines.extend(prose::lines(&harmless(&text), self.output.width.saturating_sub(2), paint));
                 lines

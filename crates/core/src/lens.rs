@@ -4,6 +4,7 @@
 //! Reading through a lens never fails: a field that is missing, `null` or of another type is `None`, and fields that the
 //! lens does not name stay in the document. A new document is written from the same struct, filled by hand.
 
+pub(crate) mod early;
 mod message;
 mod part;
 mod project;

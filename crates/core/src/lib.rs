@@ -5,6 +5,7 @@
 pub mod call;
 pub mod change;
 pub mod document;
+pub mod early;
 pub mod format;
 pub mod id;
 pub mod json;

@@ -58,7 +58,7 @@ impl<'a> Lens<'a> for Message<'a> {
         match node.get("role").and_then(Node::as_text) {
             Some(role) if role == "user" => Some(Message::User(Box::new(UserMessage::look(node)?))),
             Some(role) if role == "assistant" => {
-                Some(Message::Assistant(Box::new(AssistantMessage::look(node)?)))
+                Some(Message::Assistant(Box::new(AssistantMessage::look(node)?.with_model_of(node))))
             }
             _ => Some(Message::Other(Box::new(AssistantMessage::look(node)?))),
         }

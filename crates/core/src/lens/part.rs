@@ -1,6 +1,6 @@
 //! Part documents: the pieces a message is made of.
 
-use super::{Json, Lens, MessageError, ModelRef, Tokens, lens};
+use super::{Json, Lens, MessageError, ModelRef, Tokens, early, lens};
 use crate::id::Millis;
 use crate::json::{JsWriter, Node, Text, ToJs};
 
@@ -21,6 +21,9 @@ macro_rules! parts {
                 $( if kind.as_ref().is_some_and(|kind| kind == $type) {
                     return Some(Part::$variant(Box::new($lens::look(node)?)));
                 } )*
+                if let Some(part) = kind.as_ref().and_then(|kind| early::look(kind, node)) {
+                    return Some(part);
+                }
                 Some(Part::Other(Box::new(OtherPart::look(node)?)))
             }
         }
@@ -430,8 +433,7 @@ lens! {
 }
 
 lens! {
-    /// A part of an unknown type, or one of `tool_use`, `tool_result`, `thinking` and `image`, which only documentation
-    /// older than OpenCode's own describes.
+    /// A part of an unknown type, or a `tool_result`, which only documentation older than OpenCode's own describes.
     pub struct OtherPart<'a> {
         /// Its id.
         id "id": Text<'a>,
@@ -443,12 +445,8 @@ lens! {
         kind "type": Text<'a>,
         /// Text, of whatever kind.
         text "text": Text<'a>,
-        /// Text of a `thinking` part.
-        thinking "thinking": Text<'a>,
-        /// Tool of a `tool_use` part.
+        /// A name, of whatever.
         name "name": Text<'a>,
-        /// Arguments of a `tool_use` part.
-        input "input": Json<'a>,
         /// Result of a `tool_result` part.
         content "content": Json<'a>,
     }

@@ -141,12 +141,7 @@ impl MarkdownWriter {
             }
             Part::Other(part) => {
                 let kind = part.kind.as_ref().map(ToString::to_string).unwrap_or_default();
-                let text = part
-                    .text
-                    .as_ref()
-                    .or(part.thinking.as_ref())
-                    .map(ToString::to_string)
-                    .unwrap_or_default();
+                let text = part.text.as_ref().map(ToString::to_string).unwrap_or_default();
                 let _ = writeln!(self.out, "\n*{kind}* {text}");
             }
             Part::StepStart(_)

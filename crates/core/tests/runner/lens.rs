@@ -131,9 +131,9 @@ fn times_no_clock_can_show_are_absent() {
 #[test]
 fn kinds_unknown_here_are_kept_as_such() {
     let document =
-        parse(r#"{"id":"part_1","type":"tool_use","name":"read_file","input":{"path":"x"},"new":1}"#);
+        parse(r#"{"id":"prt_1","type":"tool_wish","name":"read_file","input":{"path":"x"},"new":1}"#);
     let Part::Other(part) = document.lens::<Part<'_>>() else { panic!("an unknown part") };
-    assert_eq!(part.kind.unwrap(), "tool_use");
+    assert_eq!(part.kind.unwrap(), "tool_wish");
     assert_eq!(part.name.unwrap(), "read_file");
     let document = parse(r#"{"type":"tool","state":{"status":"paused"}}"#);
     let Part::Tool(tool) = document.lens::<Part<'_>>() else { panic!("a tool part") };
