@@ -15,6 +15,8 @@ pub struct CallView<'a> {
     pub subject: String,
     /// The model's own description of the call, if it adds something.
     pub remark: Option<String>,
+    /// When it began to run.
+    pub started: Option<Millis>,
     /// How long it took.
     pub duration: Option<Millis>,
     /// Exit code of a command.
@@ -50,6 +52,7 @@ impl<'a> CallView<'a> {
         CallView {
             status: state.status(),
             remark: described.filter(|described| *described != subject),
+            started: time.and_then(|time| time.start),
             duration: time.and_then(|time| Some(time.end? - time.start?)),
             exit: metadata.and_then(|metadata| metadata.get("exit")?.as_f64()).map(|exit| exit as i64),
             diff: metadata
@@ -68,6 +71,32 @@ impl<'a> CallView<'a> {
             subject,
             tool,
         }
+    }
+
+    /// What a call of `read` gave, without the tags around it.
+    pub fn text_read(&self) -> Option<String> {
+        let output = self.output.as_ref().filter(|_| self.tool == "read")?.to_str();
+        let (_, content) = output.split_once("<content>")?;
+        let content = content.split_once("</content>").map_or(content, |(content, _)| content);
+        Some(content.trim_matches('\n').to_owned())
+    }
+
+    /// The number of lines that a call of `read` gave, without the tags and remarks around them.
+    pub fn lines_read(&self) -> Option<usize> {
+        let output = self.output.as_ref().filter(|_| self.tool == "read")?.to_str();
+        let is_numbered = |line: &&str| {
+            // `1: text` since 1.1.4x, `00001| text` before.
+            let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+            digits > 0
+                && (line[digits..].starts_with(": ")
+                    || line[digits..].starts_with("| ")
+                    || line[digits..].starts_with(':'))
+        };
+        let content = output.split_once("<content>").map_or(&*output, |(_, content)| content);
+        Some(match content.lines().filter(is_numbered).count() {
+            0 => output.lines().count(),
+            n => n,
+        })
     }
 
     /// Name of the call's status.

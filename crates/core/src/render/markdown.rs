@@ -15,6 +15,23 @@ use crate::usage::Usage;
 pub struct MarkdownWriter {
     out: String,
     turn: Option<TurnTotals>,
+    detail: MarkdownDetail,
+}
+
+/// What is written of a conversation beside what was said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MarkdownDetail {
+    /// A line for each tool call.
+    pub calls: bool,
+    /// What calls printed and changed.
+    pub output: bool,
+    /// Reasoning.
+    pub reasoning: bool,
+}
+
+impl MarkdownDetail {
+    /// Everything.
+    pub const FULL: MarkdownDetail = MarkdownDetail { calls: true, output: true, reasoning: true };
 }
 
 #[derive(Debug, Default)]
@@ -43,7 +60,12 @@ impl MarkdownWriter {
         row("Created", time.created.map(instant));
         row("Updated", time.updated.map(instant));
         row("OpenCode", session.version.map(|version| version.to_string()));
-        MarkdownWriter { out, turn: None }
+        MarkdownWriter { out, turn: None, detail: MarkdownDetail::FULL }
+    }
+
+    /// Writes less.
+    pub fn with_detail(self, detail: MarkdownDetail) -> MarkdownWriter {
+        MarkdownWriter { detail, ..self }
     }
 
     /// Adds a message with its parts, which must come in order.
@@ -111,6 +133,7 @@ impl MarkdownWriter {
                     let _ = writeln!(self.out, "\n{}", text.trim_end());
                 }
             }
+            Part::Reasoning(_) if !self.detail.reasoning => {}
             Part::Reasoning(part) => {
                 let text = part.text.as_ref().map(ToString::to_string).unwrap_or_default();
                 if !text.trim().is_empty() {
@@ -129,6 +152,7 @@ impl MarkdownWriter {
                     .unwrap_or_default();
                 let _ = writeln!(self.out, "\n*Attached: {name}*");
             }
+            Part::Tool(_) if !self.detail.calls => {}
             Part::Tool(part) => self.call(&CallView::of(part)),
             Part::Compaction(_) => self.out.push_str("\n---\n\n*The conversation was compacted here.*\n"),
             Part::Subtask(part) => {
@@ -140,6 +164,12 @@ impl MarkdownWriter {
                 let _ = writeln!(self.out, "\n*Attempt {attempt} failed.*");
             }
             Part::Other(part) => {
+                if let Some(text) = part.result_text() {
+                    if self.detail.output {
+                        self.folded("output", &text);
+                    }
+                    return;
+                }
                 let kind = part.kind.as_ref().map(ToString::to_string).unwrap_or_default();
                 let text = part.text.as_ref().map(ToString::to_string).unwrap_or_default();
                 let _ = writeln!(self.out, "\n*{kind}* {text}");
@@ -165,6 +195,9 @@ impl MarkdownWriter {
         if let Some(child) = &call.child {
             let _ = writeln!(self.out, "\n*Session `{child}`*");
         }
+        if !self.detail.output {
+            return;
+        }
         if let Some(error) = &call.error {
             let _ = writeln!(self.out);
             self.fenced("", &error.to_str());
@@ -172,7 +205,10 @@ impl MarkdownWriter {
             let _ = writeln!(self.out);
             self.fenced("diff", &diff.to_str());
         } else if let Some(output) = call.output.as_ref().filter(|output| !output.is_empty()) {
-            self.folded("output", &output.to_str());
+            match call.text_read() {
+                Some(text) => self.folded("output", &text),
+                None => self.folded("output", &output.to_str()),
+            }
         }
     }
 
@@ -224,7 +260,7 @@ mod tests {
     fn fences_are_longer_than_what_they_hold() {
         assert_eq!(inline_code("ls"), "`ls`");
         assert_eq!(inline_code("echo `date`"), "`` echo `date` ``");
-        let mut writer = MarkdownWriter { out: String::new(), turn: None };
+        let mut writer = MarkdownWriter { out: String::new(), turn: None, detail: MarkdownDetail::FULL };
         writer.fenced("", "```\ncode\n```\n");
         assert_eq!(writer.out, "````\n```\ncode\n```\n````\n");
     }
