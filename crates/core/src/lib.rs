@@ -12,6 +12,7 @@ pub mod git_patch;
 pub mod id;
 pub mod json;
 pub mod lens;
+pub mod llm;
 pub mod part_filter;
 pub mod position;
 pub mod provenance;
