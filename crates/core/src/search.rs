@@ -4,12 +4,14 @@
 //! The index is elsewhere. It holds the tokens ([`TokenCursor`]) of every [`searchable`] string and is asked for the
 //! [`query::Match`]es of a [`Query`].
 
+pub mod context;
 pub mod highlight;
 pub mod query;
 pub mod snippet;
 pub mod text;
 pub mod token;
 
+pub use context::{ContextLine, LineMatch, context_of};
 pub use highlight::HighlightTerms;
 pub use query::{Query, QueryError};
 pub use snippet::{Snippet, snippet};

@@ -1,7 +1,13 @@
 //! Searching a store: requests, hits, and the text index.
 
+use std::ops::Range;
+
+use annals_core::Key;
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
+use annals_core::search::LineMatch;
+use annals_core::search::query::FilterField;
 use annals_core::search::snippet::Snippet;
+use regex::Regex;
 
 use crate::home::ReadError;
 use crate::query::SessionQuery;
@@ -10,6 +16,12 @@ use crate::query::SessionQuery;
 pub trait Search: Send + Sync {
     /// Searches the store. Words are looked up in the text index as it is, without bringing it up to date.
     fn search(&self, request: &SearchRequest) -> Result<Hits, SearchError>;
+
+    /// Words in the text index that resemble a word, for a search that found nothing: those in the most documents first.
+    fn similar(&self, word: &str, limit: usize) -> Result<Vec<String>, SearchError>;
+
+    /// The values that a filter can have: agents, models or tools that occur, in order. Nothing for other filters.
+    fn filter_values(&self, field: FilterField) -> Result<Vec<String>, SearchError>;
 
     /// Brings the text index up to date, after waiting for any other process that does so. `progress` gets the number of documents done and the
     /// total.
@@ -83,6 +95,43 @@ pub enum Wanted {
     },
 }
 
+/// Finds what matches in a line of text.
+pub type LineFinder = Box<dyn Fn(&str) -> LineMatch>;
+
+impl Wanted {
+    /// The regular expression that substrings and expressions are found with; `None` for words.
+    pub(crate) fn pattern(&self) -> Result<Option<Regex>, SearchError> {
+        let (text, ignore_case) = match self {
+            Wanted::Words(_) => return Ok(None),
+            Wanted::Substring { text, ignore_case } => (regex::escape(text), *ignore_case),
+            Wanted::Regex { pattern, ignore_case } => (pattern.clone(), *ignore_case),
+        };
+        let mut builder = regex::RegexBuilder::new(&text);
+        let pattern = builder.case_insensitive(ignore_case).multi_line(true).build();
+        pattern.map(Some).map_err(|error| SearchError::Pattern(error.to_string()))
+    }
+
+    /// Finds what matches in single lines.
+    pub fn in_lines(&self) -> Result<LineFinder, SearchError> {
+        match (self, self.pattern()?) {
+            (Wanted::Words(query), _) => {
+                let terms = query.highlights();
+                Ok(Box::new(move |line| terms.in_line(line)))
+            }
+            (_, Some(pattern)) => Ok(Box::new(move |line| {
+                let ranges: Vec<Range<usize>> = pattern
+                    .find_iter(line)
+                    .map(|found| found.range())
+                    .filter(|range| !range.is_empty())
+                    .collect();
+                let n_found = ranges.len().min(1);
+                (ranges, n_found)
+            })),
+            (_, None) => Ok(Box::new(|_| (Vec::new(), 0))),
+        }
+    }
+}
+
 /// Hits of a search.
 #[derive(Debug, Clone, Default)]
 pub struct Hits {
@@ -117,6 +166,17 @@ pub struct Hit {
     pub score: f32,
     /// The matched text with its surroundings.
     pub snippet: Snippet,
+}
+
+impl Hit {
+    /// The document that matches, unless it is the session itself.
+    pub fn key(&self) -> Option<Key> {
+        let message = self.message.clone()?;
+        Some(match &self.part {
+            Some(part) => Key::Part(self.session.clone(), message, part.clone()),
+            None => Key::Message(self.session.clone(), message),
+        })
+    }
 }
 
 /// Error of a search that could not be made.

@@ -73,7 +73,7 @@ impl HighlightTerms {
         }
         for wanted in matches {
             match wanted {
-                Match::Term(word) => {
+                Match::Term(word) | Match::Form(word) => {
                     let number = terms.add_word(word);
                     terms.is_free[number] = true;
                 }
@@ -179,7 +179,7 @@ fn prefix(wanted: &Match) -> Option<&str> {
     match wanted {
         Match::Prefix(word) => Some(word),
         Match::PhrasePrefix(words) => words.last().map(String::as_str),
-        Match::Term(_) | Match::Phrase(_) => None,
+        Match::Term(_) | Match::Form(_) | Match::Phrase(_) => None,
     }
 }
 
@@ -216,9 +216,11 @@ mod tests {
 
     #[test]
     fn words_and_beginnings_are_found() {
-        check("error", "Error: no errors", "[Error]: no errors");
+        check("error", "Error: no errors", "[Error]: no [errors]");
+        check("\"error\"", "Error: no errors", "[Error]: no errors");
+        check("errors", "Error: no errors", "[Error]: no [errors]");
         check("err*", "Error: no errors", "[Error]: no [errors]");
-        check("err* error", "Error: no errors", "[[Error]]: no [errors]");
+        check("err* error", "Error: no errors", "[[Error]]: no [[errors]]");
         check("e* er* error*", "eel error", "[eel] [error]");
         check("user", "getUserName", "get[User]Name");
         check("a OR b", "a b c", "[a] [b] c");

@@ -1,7 +1,7 @@
 //! The query language.
 //!
 //! ```text
-//! parse error              both words, anywhere in the text
+//! parse error              both words, anywhere in the text, also as `parsed` and `errors`
 //! "parse error"            side by side
 //! pars*                    words with this prefix
 //! parse OR lex             either; AND binds closer and may be left out
@@ -14,6 +14,7 @@
 //! `getUserName` also as one word. An unknown filter (`https://…`) is text.
 
 mod error;
+mod forms;
 mod parse;
 #[cfg(test)]
 mod tests;
@@ -50,9 +51,16 @@ pub struct QueryWords {
     /// The words without quotation marks and star. Contains no quotation mark and at least one token.
     source: String,
     is_prefix: bool,
+    /// Whether a word that has other forms was quoted: then it is found only as it is.
+    is_exact: bool,
 }
 
 impl QueryWords {
+    fn new(source: &str, is_prefix: bool, is_quoted: bool) -> QueryWords {
+        let is_exact = is_quoted && !is_prefix && forms::may_vary(source);
+        QueryWords { source: source.to_owned(), is_prefix, is_exact }
+    }
+
     /// The words as typed, without quotation marks and star.
     pub fn source(&self) -> &str {
         &self.source
@@ -63,7 +71,7 @@ impl QueryWords {
         self.is_prefix
     }
 
-    /// The one or two ways an index finds the words; either is a match.
+    /// The ways an index finds the words; each is a match. A single word that is not quoted is also found in its other forms.
     pub fn matches(&self) -> Vec<Match> {
         let mut words: Vec<String> = Vec::new();
         // An index also holds a compound as a whole, at the position of its first piece. In a longer phrase only the pieces
@@ -83,7 +91,13 @@ impl QueryWords {
             words.push(token.text.to_owned());
         }
         let whole = whole.filter(|_| last_to <= first_to).map(|whole| vec![whole]);
-        whole.into_iter().chain([words]).map(|words| self.one(words)).collect()
+        let mut matches: Vec<Match> = whole.into_iter().chain([words]).map(|words| self.one(words)).collect();
+        if let ([Match::Term(word)], false, true) =
+            (&matches[..], self.is_exact, forms::may_vary(&self.source))
+        {
+            matches.extend(forms::forms(word).into_iter().map(Match::Form).collect::<Vec<_>>());
+        }
+        matches
     }
 
     fn one(&self, mut words: Vec<String>) -> Match {
@@ -98,7 +112,8 @@ impl QueryWords {
     /// Whether the words can be written without quotation marks and parse back to the same words.
     fn is_plain(&self) -> bool {
         let is_special = |c: char| parse::ends_word(c) || c == '*';
-        !self.source.contains(is_special)
+        !self.is_exact
+            && !self.source.contains(is_special)
             && !self.source.starts_with('-')
             && !matches!(self.source.as_str(), "AND" | "OR" | "NOT")
             && self.source.split_once(':').is_none_or(|(name, _)| FilterField::named(name).is_none())
@@ -111,12 +126,25 @@ impl QueryWords {
 pub enum Match {
     /// This token.
     Term(String),
+    /// This token, which is another form of the word.
+    Form(String),
     /// A token with this prefix.
     Prefix(String),
     /// These tokens at consecutive positions; at least two.
     Phrase(Vec<String>),
     /// These tokens at consecutive positions, the last one a prefix; at least two.
     PhrasePrefix(Vec<String>),
+}
+
+impl Query {
+    /// Adds the words that must or may occur, in order; not those that are excluded.
+    pub fn words(&self, into: &mut Vec<QueryWords>) {
+        match self {
+            Query::All(items) | Query::Any(items) => items.iter().for_each(|item| item.words(into)),
+            Query::Words(words) => into.push(words.clone()),
+            Query::Not(_) | Query::Filter(_) => {}
+        }
+    }
 }
 
 /// A property that a search is narrowed by.

@@ -137,7 +137,7 @@ struct Vocabulary {
 impl Vocabulary {
     fn add(&mut self, way: &Match) {
         match way {
-            Match::Term(word) => drop(self.words.insert(word.clone())),
+            Match::Term(word) | Match::Form(word) => drop(self.words.insert(word.clone())),
             Match::Phrase(words) => self.words.extend(words.iter().cloned()),
             Match::Prefix(beginning) => self.beginnings.push(beginning.clone()),
             Match::PhrasePrefix(words) => {
@@ -219,7 +219,7 @@ fn is_found(way: &Match, words: &[(usize, String)]) -> bool {
         words.iter().any(|(first, _)| (0..phrase.len()).all(|n| is_at(first + n, n)))
     };
     match way {
-        Match::Term(wanted) => words.iter().any(|(_, word)| word == wanted),
+        Match::Term(wanted) | Match::Form(wanted) => words.iter().any(|(_, word)| word == wanted),
         Match::Prefix(beginning) => words.iter().any(|(_, word)| word.starts_with(beginning)),
         Match::Phrase(wanted) => phrase(wanted, false),
         Match::PhrasePrefix(wanted) => phrase(wanted, true),

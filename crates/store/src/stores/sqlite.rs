@@ -34,6 +34,7 @@ mod restore;
 mod revise;
 mod rows;
 mod scan;
+mod similar;
 mod shape;
 mod state;
 mod subscribe;

@@ -72,7 +72,7 @@ impl<'t> Parser<'t> {
                     let source = self.quoted()?;
                     let is_prefix = self.rest().starts_with('*');
                     self.at = self.text.len() - self.rest().trim_start_matches('*').len();
-                    self.words(at, source, is_prefix)?;
+                    self.words(at, source, is_prefix, true)?;
                 }
                 '-' if self.excludes() => {
                     self.at += 1;
@@ -115,16 +115,16 @@ impl<'t> Parser<'t> {
         }
         let begin = word.trim_end_matches('*');
         let is_prefix = begin.len() < word.len() && begin.ends_with(token::is_word);
-        self.words(at, if is_prefix { begin } else { word }, is_prefix)
+        self.words(at, if is_prefix { begin } else { word }, is_prefix, false)
     }
 
-    fn words(&mut self, at: usize, source: &str, is_prefix: bool) -> Result<(), QueryError> {
+    fn words(&mut self, at: usize, source: &str, is_prefix: bool, is_quoted: bool) -> Result<(), QueryError> {
         let before = self.terms;
         let mut tokens = TokenCursor::new(source);
         while tokens.advance() {
             self.count(at)?;
         }
-        let words = QueryWords { source: source.to_owned(), is_prefix };
+        let words = QueryWords::new(source, is_prefix, is_quoted);
         self.group.operand(at, (self.terms > before).then_some(Query::Words(words)))
     }
 

@@ -43,7 +43,10 @@ fn holds(query: &Query) {
             assert!(items.len() > 1 && !items.iter().any(|item| matches!(item, Query::Any(_))));
             items.iter().for_each(holds);
         }
-        Query::Words(words) => assert!(matches!(words.matches().len(), 1 | 2)),
+        Query::Words(words) => {
+            let n = words.matches().iter().filter(|way| !matches!(way, Match::Form(_))).count();
+            assert!(matches!(n, 1 | 2));
+        }
         Query::Filter(filter) => assert!(!filter.value.is_empty()),
         Query::Not(_) => unreachable!(),
     }
@@ -195,7 +198,9 @@ fn words_match_as_tokens_do() {
         let Ok(Query::Words(words)) = parse(text) else { panic!("{text}") };
         assert_eq!(words.matches(), expected, "{text}");
     };
-    check("Word", &[term("word")]);
+    let form = |word: &str| Match::Form(word.to_owned());
+    check("Word", &[term("word"), form("worded"), form("wording"), form("words")]);
+    check("\"Word\"", &[term("word")]);
     check("word,", &[term("word")]);
     check("--verbose", &[term("verbose")]);
     check("Pre*", &[prefix("pre")]);
@@ -238,7 +243,7 @@ fn finds(wanted: &Match, text: &str) -> bool {
         at[token.position].push(token.text.to_owned());
     }
     let (words, is_prefix) = match wanted {
-        Match::Term(word) => (std::slice::from_ref(word), false),
+        Match::Term(word) | Match::Form(word) => (std::slice::from_ref(word), false),
         Match::Prefix(word) => (std::slice::from_ref(word), true),
         Match::Phrase(words) => (words.as_slice(), false),
         Match::PhrasePrefix(words) => (words.as_slice(), true),
@@ -260,9 +265,9 @@ proptest! {
         before in ".{0,10}", source in "[a-zA-Z0-9_éÉßΣ日\u{301} ./:-]{0,12}[a-zA-Z0-9é日]", after in ".{0,10}",
     ) {
         let text = format!("{before}\n{source}\n{after}");
-        let words = QueryWords { source: source.clone(), is_prefix: false };
+        let words = QueryWords::new(&source, false, true);
         prop_assert!(words.matches().iter().any(|wanted| finds(wanted, &text)), "{:?}", words.matches());
-        let begin = QueryWords { source, is_prefix: true };
+        let begin = QueryWords::new(&source, true, true);
         let text = format!("{before}\n{}c\n{after}", begin.source);
         // Capitals may make other pieces of a word that goes on.
         let goes_on = begin.source.ends_with(|c: char| c.is_ascii_lowercase())
@@ -287,7 +292,7 @@ proptest! {
 fn any_words_can_be_written() {
     for source in ["a", "OR", "-a", "--a", "tool:x", "a b", "a(b", "a*", "a.", "http://x"] {
         for is_prefix in [false, true] {
-            let query = Query::Words(QueryWords { source: source.to_owned(), is_prefix });
+            let query = Query::Words(QueryWords::new(source, is_prefix, false));
             assert_eq!(parse(&query.to_string()), Ok(query));
         }
     }

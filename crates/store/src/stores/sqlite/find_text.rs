@@ -16,7 +16,8 @@ use regex::Regex;
 use rusqlite::{Connection, OptionalExtension};
 use tantivy::collector::{Count, FilterCollector, TopDocs};
 use tantivy::query::{
-    AllQuery, BooleanQuery, Occur, PhrasePrefixQuery, PhraseQuery, Query as IndexQuery, RegexQuery, TermQuery,
+    AllQuery, BooleanQuery, BoostQuery, Occur, PhrasePrefixQuery, PhraseQuery, Query as IndexQuery,
+    RegexQuery, TermQuery,
 };
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, Score, SegmentReader, Term};
@@ -34,6 +35,8 @@ use crate::search::{Hit, Hits, Indexed, Search, SearchError, SearchRequest, Want
 
 /// How much a hit counts, by the numbers of `Weight`: titles, prompts, answers, thoughts, tools, the rest.
 const BOOST: [f32; 6] = [4.0, 3.0, 2.0, 1.2, 1.0, 0.8];
+/// How much another form of a word counts, compared with the word itself.
+const OTHER_FORM: f32 = 0.6;
 /// Age in milliseconds at which a hit counts half as much.
 const HALF_LIFE: f64 = 180.0 * 24.0 * 60.0 * 60.0 * 1000.0;
 /// Upper bound on the words that a prefix can stand for.
@@ -57,15 +60,29 @@ impl Search for SqliteStore {
                     Err(SearchError::Index { path, what: "it is damaged".to_owned() })
                 })
             }
-            Wanted::Substring { text, ignore_case } => self.search_documents(
-                request,
-                &pattern(&regex::escape(text), *ignore_case)?,
-                sessions.as_ref(),
-            ),
-            Wanted::Regex { pattern: text, ignore_case } => {
-                self.search_documents(request, &pattern(text, *ignore_case)?, sessions.as_ref())
-            }
+            Wanted::Substring { .. } | Wanted::Regex { .. } => match request.wanted.pattern()? {
+                Some(pattern) => self.search_documents(request, &pattern, sessions.as_ref()),
+                None => Ok(Hits::default()),
+            },
         }
+    }
+
+    fn similar(&self, word: &str, limit: usize) -> Result<Vec<String>, SearchError> {
+        self.similar_words(word, limit)
+    }
+
+    fn filter_values(&self, field: FilterField) -> Result<Vec<String>, SearchError> {
+        let sql = match field {
+            FilterField::Agent => "SELECT DISTINCT agent FROM message WHERE agent IS NOT NULL ORDER BY 1",
+            FilterField::Model => {
+                "SELECT DISTINCT provider || '/' || model AS name FROM message WHERE name IS NOT NULL ORDER BY 1"
+            }
+            FilterField::Tool => "SELECT DISTINCT tool FROM call ORDER BY 1",
+            _ => return Ok(Vec::new()),
+        };
+        Ok(self.read(|connection| {
+            connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()
+        })?)
     }
 
     fn update_index(&self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Indexed, SearchError> {
@@ -250,12 +267,12 @@ impl SqliteStore {
                     continue;
                 }
                 let Some(kind) = Kind::from_number(row.get(1)?) else { continue };
+                let n: DocumentRow = row.get(0)?;
                 let Some(document) = codec::document(row, 2)? else { continue };
                 let mut is_match = false;
                 searchable(&kind.any_key(), &document, &mut |text| {
                     is_match = is_match || pattern.is_match(text);
                 });
-                let n: DocumentRow = row.get(0)?;
                 if is_match
                     && (request.filters.is_empty() || has_properties(connection, n, &request.filters)?)
                 {
@@ -266,14 +283,6 @@ impl SqliteStore {
             Ok((total, found))
         })
     }
-}
-
-fn pattern(text: &str, ignore_case: bool) -> Result<Regex, SearchError> {
-    regex::RegexBuilder::new(text)
-        .case_insensitive(ignore_case)
-        .multi_line(true)
-        .build()
-        .map_err(|error| SearchError::Pattern(error.to_string()))
 }
 
 /// A query in the terms of the index.
@@ -314,6 +323,10 @@ fn one_way(way: &Match) -> Box<dyn IndexQuery> {
     let term = |text: &str| Term::from_field_text(TEXT, text);
     match way {
         Match::Term(word) => Box::new(TermQuery::new(term(word), IndexRecordOption::WithFreqs)),
+        Match::Form(word) => {
+            let query = TermQuery::new(term(word), IndexRecordOption::WithFreqs);
+            Box::new(BoostQuery::new(Box::new(query), OTHER_FORM))
+        }
         Match::Phrase(words) => Box::new(PhraseQuery::new(words.iter().map(|word| term(word)).collect())),
         Match::Prefix(beginning) => {
             let pattern = format!("{}.*", regex::escape(beginning));
