@@ -22,7 +22,7 @@ pub mod session_info;
 pub mod stream;
 pub mod usage;
 
-pub use change::{Change, Expected, Transaction};
+pub use change::{Action, Append, AppendError, Change, Expected, Transaction};
 pub use document::{ContentHash, Document, Key, Stored};
 pub use id::{IdMoment, Millis};
 pub use part_filter::PartFilter;

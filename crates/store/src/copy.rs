@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use annals_core::id::{Millis, ProjectId, SessionId};
-use annals_core::lens::{Message, Project, ProjectTime, Session};
+use annals_core::lens::{Message, Project, Session};
 use annals_core::{Document, Key, Position, Provenance, SessionInfo, Stored, Transaction};
 use rayon::prelude::*;
 
@@ -28,10 +28,11 @@ use crate::home::{
     CommitError, MessageDetail, MessageRange, Native, Quarantined, Read, ReadError, SessionRecord,
     UnreadableReason, Write,
 };
+use crate::homes::opencode::agent_files::TOOL_OUTPUT;
 use crate::parallel;
-use crate::project::{IdentityRule, RepositoryIds};
+use crate::project::{IdentityRule, RepositoryIds, new_project};
 pub use account::{CopiedSession, CopyError, CopyFailure, CopyOutcome, Tally};
-use gathered::{Gathered, TOOL_OUTPUT, gather};
+use gathered::{Gathered, gather};
 use new_file::{FileContent, NewFile};
 
 /// Sessions that are read in parallel, as one group.
@@ -167,6 +168,7 @@ impl Copier<'_> {
     /// Compares a session with what the target has, and puts what is to be stored into the batch.
     fn add(&mut self, gathered: Gathered) -> Result<(), CopyFailure> {
         let Gathered { record, documents, quarantined, n_converted, tool_outputs } = gathered;
+        let documents = self.in_terms_of_target(documents);
         self.account.sessions.seen += 1;
         self.account.documents.seen += 1 + documents.len() + quarantined.len();
         self.account.documents.quarantined += quarantined.len();
@@ -237,6 +239,20 @@ impl Copier<'_> {
             self.flush()?;
         }
         Ok(())
+    }
+
+    /// Documents in terms that the target's agent knows, message by message.
+    fn in_terms_of_target(&self, documents: Vec<Stored>) -> Vec<Stored> {
+        let mut translated = Vec::with_capacity(documents.len());
+        let mut message: Vec<Stored> = Vec::new();
+        for stored in documents {
+            if !matches!(stored.key, Key::Part(..)) {
+                translated.extend(self.to.in_its_terms(std::mem::take(&mut message)));
+            }
+            message.push(stored);
+        }
+        translated.extend(self.to.in_its_terms(message));
+        translated
     }
 
     /// Copies the files of long tool output. OpenCode itself removes them after a week, so a file that cannot be copied is
@@ -573,19 +589,6 @@ fn root_of(documents: &[Stored]) -> Option<String> {
     documents.iter().find_map(|stored| match (&stored.key, stored.document.lens::<Message<'_>>()) {
         (Key::Message(..), Message::Assistant(answer)) => Some(answer.path?.root?.to_string()),
         _ => None,
-    })
-}
-
-/// A record for a project that has none. OpenCode finds only sessions of projects it has a record of.
-pub(crate) fn new_project(id: &ProjectId, worktree: Option<&str>, now: Millis) -> Document {
-    let worktree = worktree.filter(|_| !id.is_global()).unwrap_or("/");
-    Document::new(&Project {
-        id: Some(id.into()),
-        worktree: Some(worktree.into()),
-        vcs: (!id.is_global()).then_some("git".into()),
-        sandboxes: Some(Vec::new()),
-        time: Some(ProjectTime { created: Some(now), updated: Some(now), initialized: None }),
-        ..Project::default()
     })
 }
 

@@ -31,7 +31,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_core::Key;
+use annals_core::{Append, Key};
 
 use crate::home::{ReadError, Revision};
 
@@ -72,6 +72,9 @@ pub struct Event {
 pub enum EventChange {
     /// The revision wrote the document.
     Put(Key),
+    /// The revision appended this text to a string of the document, which is being written. Shortly after the document is complete, such
+    /// revisions are reported as puts.
+    Append(Key, Append),
     /// The revision deleted the document.
     Delete(Key),
 }
@@ -80,7 +83,7 @@ impl EventChange {
     /// The document that was changed.
     pub fn key(&self) -> &Key {
         match self {
-            EventChange::Put(key) | EventChange::Delete(key) => key,
+            EventChange::Put(key) | EventChange::Append(key, _) | EventChange::Delete(key) => key,
         }
     }
 }

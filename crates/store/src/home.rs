@@ -1,13 +1,16 @@
 //! Homes: the places where sessions live, and the traits to read and write them.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use annals_core::id::{Millis, SessionId};
 use annals_core::lens::Part;
 use annals_core::{Document, Key, Stored, Transaction};
 
+use crate::change_log::ChangeLog;
 use crate::figures::{Call, Figures};
 use crate::home_url::HomeUrl;
+use crate::lease::Leases;
 pub use crate::messages::{MessageRange, Messages};
 use crate::problem::Problem;
 use crate::project::IdentityRule;
@@ -19,7 +22,12 @@ pub use crate::record::{
 };
 use crate::summary::SessionSummary;
 
+pub(crate) mod appends;
+pub(crate) mod beside;
 pub mod pieces;
+pub mod space;
+
+use space::Space;
 
 /// A home that can be read, as every home can.
 ///
@@ -76,12 +84,20 @@ pub trait Read: Send + Sync {
     fn past(&self) -> Option<&dyn Past> {
         None
     }
+
+    /// The log of changes that the home's agent keeps itself.
+    fn change_log(&self) -> Option<&dyn ChangeLog> {
+        None
+    }
 }
 
 /// Totals of sessions that a home has without reading messages.
 pub trait Summaries: Send + Sync {
     /// Each of these sessions in numbers; `None` for a session whose numbers the home would have to add up.
     fn summarize(&self, sessions: &[&SessionRecord]) -> Result<Vec<Option<SessionSummary>>, ReadError>;
+
+    /// When the first message of each session was made, as far as the home knows without reading messages.
+    fn beginnings(&self) -> Result<HashMap<SessionId, Millis>, ReadError>;
 
     /// Figures of each message of a session. In order, unless `detail` asks for tool calls.
     fn figures(
@@ -255,8 +271,23 @@ pub trait Write: Read {
     /// The form in which this home would hold a document of another home.
     fn native(&self, key: &Key, document: Document) -> Native;
 
+    /// The documents of a message, first the message and then its parts, in terms that the program which uses this home knows.
+    fn in_its_terms(&self, documents: Vec<Stored>) -> Vec<Stored> {
+        documents
+    }
+
     /// The rule by which the OpenCode that uses this home tells projects apart.
     fn identity_rule(&self) -> IdentityRule;
+
+    /// The space that the home takes.
+    fn space(&self) -> Option<&dyn Space> {
+        None
+    }
+
+    /// Leases of sessions, for writers that work on one for a while.
+    fn leases(&self) -> Option<Box<dyn Leases>> {
+        None
+    }
 }
 
 /// Form in which a home would hold a document.

@@ -22,6 +22,21 @@ pub fn new_part() -> PartId {
     next(IdGenerator::part)
 }
 
+/// A new session id that carries a given time.
+pub(crate) fn session_at(now: Millis) -> SessionId {
+    next_at(now, IdGenerator::session)
+}
+
+/// A new message id that carries a given time, later than all earlier ones of this process that carry it.
+pub(crate) fn message_at(now: Millis) -> MessageId {
+    next_at(now, IdGenerator::message)
+}
+
+/// A new part id that carries a given time, later than all earlier ones of this process that carry it.
+pub(crate) fn part_at(now: Millis) -> PartId {
+    next_at(now, IdGenerator::part)
+}
+
 /// A unique random name: 32 hexadecimal digits.
 pub(crate) fn random_name() -> String {
     let mut random = [0; 16];
@@ -42,8 +57,12 @@ pub fn now() -> Millis {
 }
 
 fn next<T>(make: impl FnOnce(&mut IdGenerator, Millis, Entropy) -> T) -> T {
+    next_at(now(), make)
+}
+
+fn next_at<T>(now: Millis, make: impl FnOnce(&mut IdGenerator, Millis, Entropy) -> T) -> T {
     let mut entropy = Entropy::default();
     getrandom::fill(&mut entropy).expect("the operating system provides randomness");
     let mut generator = GENERATOR.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    make(&mut generator, now(), entropy)
+    make(&mut generator, now, entropy)
 }

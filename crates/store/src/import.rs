@@ -227,7 +227,7 @@ fn project_records(documents: &[(Key, Document)], now: Millis) -> Vec<(ProjectId
             true => "/".to_owned(),
             false => root_of(session).or(directory).unwrap_or_else(|| "/".to_owned()),
         };
-        let record = crate::copy::new_project(project, Some(&worktree), now);
+        let record = crate::project::new_project(project, Some(&worktree), now);
         records.push((project.clone(), record));
     }
     records

@@ -122,6 +122,7 @@
 //! ```
 #![warn(missing_docs)]
 
+pub mod change_log;
 pub mod check;
 pub mod copy;
 pub mod difference;
@@ -137,6 +138,7 @@ pub mod home_url;
 pub mod homes;
 pub mod ids;
 pub mod import;
+pub mod lease;
 pub mod messages;
 pub mod open;
 pub mod ops;
@@ -146,9 +148,11 @@ pub mod problem;
 pub mod project;
 pub mod query;
 pub mod record;
+pub mod remains;
 pub mod remove;
 pub mod scratch;
 pub mod search;
+mod slug;
 mod sqlite;
 mod state_hash;
 pub mod stats;

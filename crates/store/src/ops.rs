@@ -12,16 +12,20 @@ mod recover;
 mod remove;
 mod restore;
 mod running;
+mod step_target;
 mod target_homes;
 mod undo;
 mod write;
 
 use annals_core::id::{Millis, SessionId};
+use annals_core::json::JsonError;
 use annals_core::json::edit::EditError;
 
 use crate::home::{CommitError, ReadError};
 use crate::open::OpenError;
+use crate::project::IdentityError;
 use crate::sync::SyncError;
+use crate::upkeep::ForgetError;
 pub use edit::edit;
 pub use plan::SessionEdit;
 pub use recover::{Recovered, recover};
@@ -47,13 +51,42 @@ pub enum OperationKind {
     Copy,
     /// A session is restored to an earlier state.
     Restore,
+    /// A session is created.
+    New,
+    /// Turns that were interrupted are closed.
+    Fix,
+    /// A session is forked.
+    Fork,
+    /// A session is reverted to an earlier message or part.
+    Revert,
+    /// The revert of a session is taken back.
+    Unrevert,
+    /// A session is compacted, or the results of its old calls are hidden from the model.
+    Compact,
+    /// The todo list of a session is replaced.
+    Todo,
     /// Sessions are erased from the store. This cannot be undone.
     Forget,
+    /// Sessions are erased from everywhere. This cannot be undone.
+    Purge,
+    /// Sessions are attached to the place to which their directory was moved.
+    MoveProject,
+    /// Old sessions, or documents that belong to nothing, are deleted from homes.
+    Housekeeping,
+    /// Logs and unused space of homes are freed. This cannot be undone.
+    Free,
     /// An operation is taken back.
     Undo,
 }
 
 impl OperationKind {
+    /// Whether an operation of this kind can be undone.
+    pub fn is_final(name: &str) -> bool {
+        [OperationKind::Forget, OperationKind::Purge, OperationKind::Free]
+            .iter()
+            .any(|kind| kind.name() == name)
+    }
+
     /// The name in `annals log`. It is part of the stored bytes.
     pub fn name(self) -> &'static str {
         match self {
@@ -63,7 +96,18 @@ impl OperationKind {
             OperationKind::Import => "import",
             OperationKind::Copy => "copy",
             OperationKind::Restore => "restore",
+            OperationKind::New => "new",
+            OperationKind::Fix => "fix",
+            OperationKind::Fork => "fork",
+            OperationKind::Revert => "revert",
+            OperationKind::Unrevert => "unrevert",
+            OperationKind::Compact => "compact",
+            OperationKind::Todo => "todo",
             OperationKind::Forget => "forget",
+            OperationKind::Purge => "purge",
+            OperationKind::MoveProject => "move-project",
+            OperationKind::Housekeeping => "housekeeping",
+            OperationKind::Free => "free",
             OperationKind::Undo => "undo",
         }
     }
@@ -141,6 +185,16 @@ pub struct Operation {
     pub revisions: Vec<i64>,
 }
 
+/// The words of an operation on sessions that were erased since.
+pub(crate) const FORGOTTEN: &str = "forgotten";
+
+impl Operation {
+    /// Whether everything that the operation was about was erased since.
+    pub fn is_forgotten(&self) -> bool {
+        self.sessions.is_empty() && self.words == FORGOTTEN
+    }
+}
+
 /// Filter for operations.
 #[derive(Debug, Clone, Default)]
 pub struct OperationQuery {
@@ -206,6 +260,9 @@ pub enum OperationError {
     /// The store could not be written to.
     #[error(transparent)]
     Store(#[from] CommitError),
+    /// The store could not forget sessions.
+    #[error(transparent)]
+    Forget(#[from] ForgetError),
     /// The store could not look at the result.
     #[error(transparent)]
     Sync(#[from] SyncError),
@@ -215,6 +272,12 @@ pub enum OperationError {
     /// An edit does not fit the document.
     #[error(transparent)]
     Edit(#[from] EditError),
+    /// The project of a directory could not be determined.
+    #[error(transparent)]
+    Project(#[from] IdentityError),
+    /// A new document would not be valid.
+    #[error("it cannot be written: {0}")]
+    Document(#[from] JsonError),
     /// There is no such operation.
     #[error("there is no operation {0}")]
     NoOperation(i64),
@@ -237,6 +300,9 @@ pub enum OperationError {
         /// Its kind.
         kind: String,
     },
+    /// Everything that the operation was about was erased since.
+    #[error("operation {0} was about sessions that were erased since")]
+    Erased(i64),
     /// A home that the operation changed is no longer one of the user's own.
     #[error("operation {operation} changed {place}, which is not one of your homes here")]
     NotYours {

@@ -18,11 +18,21 @@ pub(crate) fn run<T: Send>(task: impl FnOnce() -> T + Send) -> T {
     if rayon::current_thread_index().is_some() {
         return task();
     }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let builder = || rayon::ThreadPoolBuilder::new().num_threads(cores.max(MIN_THREADS));
+    let builder = || rayon::ThreadPoolBuilder::new().num_threads(cores().max(MIN_THREADS));
     // Where that many threads cannot be had, rayon's own do.
     match POOL.get_or_init(|| builder().thread_name(|n| format!("annals-{n}")).build().ok()) {
         Some(pool) => pool.install(task),
         None => task(),
     }
+}
+
+/// The number of cores.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The least number of items that one thread takes of `n`, where the work is only to compute. More threads than cores would each need memory
+/// and a connection of their own, and get nothing done sooner.
+pub(crate) fn share_of(n: usize) -> usize {
+    n.div_ceil(cores()).max(1)
 }

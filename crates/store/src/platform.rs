@@ -309,6 +309,16 @@ pub(crate) fn open_private_file(path: &std::path::Path) -> io::Result<std::fs::F
     open_regular(private_options().create(true).truncate(false), path)
 }
 
+/// Opens a file of ours to read and write it, as [`open_private_file`] does.
+pub(crate) fn open_own_file(path: &std::path::Path) -> io::Result<std::fs::File> {
+    open_regular(private_options().read(true).create(true).truncate(false), path)
+}
+
+/// Opens a file to read it. Anything else at the path, a link included, is an error.
+pub(crate) fn open_to_read(path: &std::path::Path) -> io::Result<std::fs::File> {
+    open_regular(std::fs::OpenOptions::new().read(true), path)
+}
+
 /// The bytes of a file. Anything else at the path, a pipe for instance, is an error and is not waited for.
 pub(crate) fn read_file(path: &std::path::Path) -> io::Result<Vec<u8>> {
     use io::Read;
@@ -471,18 +481,9 @@ pub(crate) fn writer_without_lock(file: &std::path::Path, at: u64) -> Option<u32
         let flags = flags.lines().find_map(|line| line.strip_prefix("flags:"))?;
         Some(u32::from_str_radix(flags.trim(), 8).ok()? & 0b11 != 0)
     };
-    let has_open = |pid: &u32| {
-        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        open.into_iter().any(|entry| {
-            std::fs::metadata(entry.path())
-                .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == (wanted.dev(), wanted.ino()))
-                && entry.file_name().to_str().and_then(|name| writes(*pid, name)) == Some(true)
-        })
-    };
-    let processes = std::fs::read_dir("/proc").ok()?.flatten();
-    let mut others = processes
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|pid| *pid != std::process::id());
+    let has_open =
+        |pid: &u32| descriptors_of(*pid, &wanted).iter().any(|name| writes(*pid, name) == Some(true));
+    let mut others = other_processes();
     let suspect = others.find(has_open)?;
     // The list of locks is read in pieces while others come and go: one that was missed is seen the next time, and a lock that
     // was lost stays lost.
@@ -493,6 +494,40 @@ pub(crate) fn writer_without_lock(file: &std::path::Path, at: u64) -> Option<u32
         }
     }
     Some(suspect).filter(has_open)
+}
+
+/// The other processes of this machine, as far as the system shows them.
+#[cfg(target_os = "linux")]
+fn other_processes() -> impl Iterator<Item = u32> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|pid| *pid != std::process::id())
+}
+
+/// The descriptors with which a process has a file open.
+#[cfg(target_os = "linux")]
+fn descriptors_of(pid: u32, wanted: &std::fs::Metadata) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let is_wanted = |entry: &std::fs::DirEntry| {
+        std::fs::metadata(entry.path())
+            .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == (wanted.dev(), wanted.ino()))
+    };
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.filter(is_wanted).filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// Other processes that have a file open, as far as the system tells. Elsewhere than on Linux it does not.
+#[cfg(target_os = "linux")]
+pub(crate) fn users_of(file: &std::path::Path) -> Vec<u32> {
+    let Ok(wanted) = std::fs::metadata(file) else { return Vec::new() };
+    other_processes().filter(|pid| !descriptors_of(*pid, &wanted).is_empty()).collect()
+}
+
+/// Other processes that have a file open.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn users_of(_: &std::path::Path) -> Vec<u32> {
+    Vec::new()
 }
 
 /// How often a lock that does not seem to be held is looked for again.

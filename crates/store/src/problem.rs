@@ -63,7 +63,54 @@ pub enum ProblemKind {
     Unservable,
 }
 
+/// How bad a problem is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// Something cannot be read, or OpenCode fails on it.
+    Error,
+    /// Something is not as it should be, and may be in the way.
+    Warning,
+    /// Remains of something that was interrupted or deleted. Nothing is in the way.
+    Note,
+}
+
+impl Severity {
+    /// The name of the severity in machine output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        }
+    }
+}
+
 impl ProblemKind {
+    /// How bad it is.
+    pub fn severity(self) -> Severity {
+        match self {
+            ProblemKind::Unreadable
+            | ProblemKind::Damaged
+            | ProblemKind::BadColumn
+            | ProblemKind::Unservable
+            | ProblemKind::UnfinishedTransaction
+            | ProblemKind::DuplicateDocument => Severity::Error,
+            ProblemKind::IdMismatch
+            | ProblemKind::ProjectMismatch
+            | ProblemKind::DuplicateSession
+            | ProblemKind::MissingProject
+            | ProblemKind::MissingParent
+            | ProblemKind::OrphanMessages
+            | ProblemKind::DanglingRow
+            | ProblemKind::Derived => Severity::Warning,
+            ProblemKind::OrphanParts
+            | ProblemKind::OrphanBeside
+            | ProblemKind::StuckTool
+            | ProblemKind::UnfinishedMessage
+            | ProblemKind::Leftover => Severity::Note,
+        }
+    }
+
     /// The name of the kind in machine output.
     pub fn name(self) -> &'static str {
         match self {
@@ -94,7 +141,7 @@ impl ProblemKind {
         match self {
             ProblemKind::Unreadable => "restore it from a backup, or remove it",
             ProblemKind::OrphanParts | ProblemKind::OrphanMessages | ProblemKind::OrphanBeside => {
-                "remove it; nothing refers to it"
+                "remove what belongs to nothing: `annals housekeeping --free orphans`"
             }
             ProblemKind::IdMismatch | ProblemKind::ProjectMismatch => {
                 "make the document say what its path says"
@@ -102,16 +149,18 @@ impl ProblemKind {
             ProblemKind::DuplicateSession => "remove the copy that was used less recently",
             ProblemKind::MissingProject => "open the project once with OpenCode, or write its record",
             ProblemKind::MissingParent => "none; the reference leads nowhere",
-            ProblemKind::StuckTool => "mark the call as failed",
-            ProblemKind::UnfinishedMessage => "mark the answer as ended",
-            ProblemKind::Leftover => "remove it",
+            ProblemKind::StuckTool => "close the call: `annals check --fix`",
+            ProblemKind::UnfinishedMessage => "close the turn: `annals check --fix`",
+            ProblemKind::Leftover => "delete the file",
             ProblemKind::UnfinishedTransaction => "make the home writable, then open it again",
             ProblemKind::Damaged => {
                 "copy what can be read into a new database: `annals copy --from THIS --to NEW.db`"
             }
             ProblemKind::Derived => "rebuild it: `annals reindex`",
             ProblemKind::DuplicateDocument => "restore the store from a backup",
-            ProblemKind::DanglingRow => "remove it; what it refers to is gone",
+            ProblemKind::DanglingRow => {
+                "copy the sessions into a new database, which leaves it out: `annals copy --from THIS --to NEW.db`"
+            }
             ProblemKind::BadColumn | ProblemKind::Unservable => {
                 "copy the session into a new database, which mends it: `annals copy --from THIS --to NEW.db`"
             }

@@ -4,7 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use annals_core::id::{IdError, ProjectId};
+use annals_core::Document;
+use annals_core::id::{IdError, Millis, ProjectId};
+use annals_core::json::Text;
+use annals_core::lens::{Project, ProjectTime};
 
 use crate::ids::hex;
 
@@ -35,6 +38,19 @@ pub struct ProjectIdentity {
 pub enum Vcs {
     /// git.
     Git,
+}
+
+impl ProjectIdentity {
+    /// A new record of the project.
+    pub(crate) fn record(&self, now: Millis) -> Document {
+        let worktree = self.worktree.to_string_lossy();
+        let record = new_project(&self.id, Some(&worktree), now);
+        if self.sandbox == self.worktree {
+            return record;
+        }
+        let sandbox = self.sandbox.to_string_lossy();
+        record.with(&["sandboxes"], &vec![Text::from(&*sandbox)]).unwrap_or(record)
+    }
 }
 
 /// The file in which a repository caches its id holds something else.
@@ -99,6 +115,32 @@ pub fn identify(directory: &Path, git: &Path) -> Result<ProjectIdentity, Identit
         Err(_) => identity.sandbox.clone(),
     };
     Ok(identity)
+}
+
+/// The project of `directory`, which must be absolute, by a rule.
+pub fn identify_by(directory: &Path, rule: IdentityRule) -> Result<ProjectIdentity, IdentityError> {
+    let git = Path::new("git");
+    let mut identity = identify(directory, git)?;
+    if rule == IdentityRule::Remote
+        && let Some(ids) = RepositoryIds::of(&identity.sandbox, git)
+        && let Some(id) = ids.by(rule)
+    {
+        identity.id = id.clone();
+    }
+    Ok(identity)
+}
+
+/// A record for a project that has none. OpenCode finds only sessions of projects it has a record of.
+pub(crate) fn new_project(id: &ProjectId, worktree: Option<&str>, now: Millis) -> Document {
+    let worktree = worktree.filter(|_| !id.is_global()).unwrap_or("/");
+    Document::new(&Project {
+        id: Some(id.into()),
+        worktree: Some(worktree.into()),
+        vcs: (!id.is_global()).then_some("git".into()),
+        sandboxes: Some(Vec::new()),
+        time: Some(ProjectTime { created: Some(now), updated: Some(now), initialized: None }),
+        ..Project::default()
+    })
 }
 
 /// The id in a cache file. In linked working trees and submodules `.git` is a file, so they have no cache.

@@ -20,7 +20,7 @@ mod others;
 mod pool;
 pub(crate) mod salvage;
 
-pub(crate) use others::{Connections, Tolerance};
+pub(crate) use others::{Connections, Tolerance, empty_log};
 pub(crate) use pool::{Pool, lock};
 
 /// How long a reader or writer of somebody else's file waits for a lock. OpenCode itself gives up after 5 seconds.

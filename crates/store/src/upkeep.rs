@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use annals_core::Key;
 use annals_core::id::{Millis, SessionId};
 
 use crate::home::{CommitError, ReadError};
@@ -29,6 +30,10 @@ pub trait Upkeep: Send + Sync {
     /// Copies the store as it is at this moment into a file, while other processes go on writing. `progress` gets the amount copied and
     /// the total. The copy gets its name only after all of it was checked.
     fn backup(&self, target: &Path, progress: &dyn Fn(usize, usize)) -> Result<BackupReport, BackupError>;
+
+    /// Lets copies share their texts with the documents that they are copies of, each given with its original. Nothing changes for readers.
+    /// Returns the number of documents that share their text now.
+    fn share_texts(&self, copies: &[(Key, Key)]) -> Result<usize, CommitError>;
 
     /// Rebuilds the numbers derived from documents.
     fn rederive(&self) -> Result<(), CommitError>;

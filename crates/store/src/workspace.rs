@@ -41,6 +41,11 @@ impl<'w> Workspace<'w> {
         Workspace { store, own: homes, is_named }
     }
 
+    /// Whether the homes were named for this command only.
+    pub fn is_named(&self) -> bool {
+        self.is_named
+    }
+
     /// The store.
     pub fn store(&self) -> &'w dyn Store {
         self.store

@@ -1,4 +1,6 @@
 -- Makes a store of version 5 out of one of this version, for tests of the upgrade.
+DROP TABLE tail;
+DROP TABLE shared;
 ALTER TABLE document RENAME COLUMN position TO era;
 UPDATE document SET era = coalesce((SELECT made / 68719476736 FROM message m WHERE m.n = document.n), era / 68719476736) WHERE kind = 3;
 UPDATE document SET era = era + coalesce((SELECT made / 68719476736 FROM message m WHERE m.n = document.owner), 0) WHERE kind = 4;

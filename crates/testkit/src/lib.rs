@@ -1,5 +1,6 @@
 //! Shared by tests: fixtures, the conformance suite, the scripted model and the driver of the real OpenCode.
 
+pub mod capture;
 pub mod conformance;
 mod fixture;
 pub mod jsonl_home;

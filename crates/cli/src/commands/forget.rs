@@ -24,12 +24,12 @@ use crate::text::{count, one_line, shell_word};
 ///
 /// Erases documents, every earlier state, and their entries in the text index. Afterwards the store's files hold nothing of
 /// them but a hash of the id, so that sync does not bring them back. OpenCode's home is not touched: `annals rm` deletes there,
-/// and a database may keep deleted text in unused pages and in its log until OpenCode overwrites it. This cannot be undone.
+/// and `annals purge` erases sessions from everywhere. This cannot be undone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   annals forget 36f8c1
-  annals rm 36f8c1 && annals forget --children 36f8c1 --yes    delete it in both")]
+  annals forget --children 36f8c1      and the sessions that it started")]
 pub(crate) struct ForgetArgs {
     /// Sessions: ids, beginnings of ids, `last`, or pieces of titles
     #[arg(required = true, value_name = "SESSION")]
@@ -97,7 +97,7 @@ pub(crate) fn run(context: &Context, args: &ForgetArgs) -> CommandResult {
         words: format!("forget {}", count(ids.len(), "session")),
         ..context.request(OperationKind::Forget)
     };
-    store.note_forget(&request)?;
+    store.note_final(&request)?;
     report(context, &*store, &ids, &wanted, &forgotten)
 }
 

@@ -1,10 +1,11 @@
 //! A session as the source of a copy has it, with everything that belongs to it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use annals_core::{Document, Key, Provenance, Stored};
+use annals_core::{Key, Provenance, Stored};
 
 use crate::home::{MessageDetail, MessageRange, Quarantined, Read, ReadError, SessionRecord};
+use crate::homes::opencode::agent_files::tool_output;
 
 /// A session with everything that belongs to it, as the source has it.
 pub(super) struct Gathered {
@@ -48,18 +49,4 @@ pub(super) fn gather(from: &dyn Read, record: &SessionRecord) -> Result<Gathered
         }
     }
     Ok(gathered)
-}
-
-/// The directory of tool output that was too long for a document.
-pub(super) const TOOL_OUTPUT: &str = "tool-output";
-
-/// The file that a tool call says its whole output is in, if it is still there.
-fn tool_output(data: &Path, key: &Key, document: &Document) -> Option<PathBuf> {
-    // Nearly no part names one, and this search is cheaper than reading each document.
-    if !matches!(key, Key::Part(..)) || memchr::memmem::find(document.bytes(), b"tool-output").is_none() {
-        return None;
-    }
-    let named = document.root().at(&["state", "metadata", "outputPath"])?.as_text()?.to_string();
-    let path = data.join(TOOL_OUTPUT).join(Path::new(&named).file_name()?);
-    path.is_file().then_some(path)
 }

@@ -8,7 +8,7 @@ use annals_core::lens::{self, SessionTime};
 use annals_core::{ContentHash, Document, Key, Transaction};
 
 use super::{Session, Store};
-use crate::copy::new_project;
+use crate::project::new_project;
 use crate::home::{CommitError, ConflictKind, ReadError};
 use crate::ids;
 use crate::project::{IdentityError, IdentityRule, ProjectIdentity, RepositoryIds, identify};

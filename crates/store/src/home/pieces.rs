@@ -73,44 +73,6 @@ pub trait Undo: Write {
     fn as_write(&self) -> &dyn Write;
 }
 
-/// Name used instead of a home's for files that an operation created beside homes. Their places are absolute paths.
-pub(crate) const FILES: &str = "files";
-
-/// Files by their absolute paths, read and put back as the pieces of a home are.
-pub(crate) mod files {
-    use std::io;
-    use std::path::Path;
-
-    use super::{Exchange, hash_of};
-    use crate::home::{CommitError, ConflictKind};
-
-    /// The bytes of these files now.
-    pub(crate) fn stored(places: &[&str]) -> Vec<Option<Vec<u8>>> {
-        places.iter().map(|place| std::fs::read(place).ok()).collect()
-    }
-
-    /// Puts files back as they were, if each is as expected.
-    pub(crate) fn exchange(pieces: &[Exchange]) -> Result<(), CommitError> {
-        for piece in pieces {
-            let current = std::fs::read(&piece.place).ok();
-            if hash_of(current.as_ref()) != piece.expected {
-                let (place, session) = (piece.place.clone(), None);
-                return Err(CommitError::Altered { place, session, what: ConflictKind::Changed });
-            }
-            let path = Path::new(&piece.place);
-            let done = match &piece.bytes {
-                Some(bytes) => std::fs::write(path, bytes),
-                None => match std::fs::remove_file(path) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                    removed => removed,
-                },
-            };
-            done.map_err(|source| CommitError::Failed { path: piece.place.clone(), source })?;
-        }
-        Ok(())
-    }
-}
-
 /// Beginning of the bytes of a row that has a number: see `homes/opencode/database/pieces.rs`.
 const NUMBERED: &[u8] = br#"[["rowid",{"i":"#;
 

@@ -1,11 +1,13 @@
 //! Several homes read as one.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use annals_core::id::{Millis, SessionId};
-use annals_core::{Key, Stored};
+use annals_core::{Document, Key, Stored};
 
+use crate::change_log::{ChangeLog, LogRead, RecordedChange};
 use crate::check::Problem;
 use crate::figures::Figures;
 use crate::history::History;
@@ -160,6 +162,47 @@ impl Read for UnionHome<'_> {
             _ => None,
         }
     }
+
+    fn change_log(&self) -> Option<&dyn ChangeLog> {
+        match self.0[..] {
+            [only] => only.change_log(),
+            _ => Some(self),
+        }
+    }
+}
+
+impl UnionHome<'_> {
+    fn logs(&self) -> impl Iterator<Item = &dyn ChangeLog> {
+        self.0.iter().filter_map(|home| home.change_log())
+    }
+}
+
+/// The logs of the homes; of a session, the one of the home that it is read from.
+impl ChangeLog for UnionHome<'_> {
+    fn writer(&self) -> &'static str {
+        self.logs().next().map_or("", ChangeLog::writer)
+    }
+
+    fn positions(&self) -> Result<Vec<(SessionId, i64)>, ReadError> {
+        self.logs().map(ChangeLog::positions).collect::<Result<Vec<_>, _>>().map(|found| found.concat())
+    }
+
+    fn changes(
+        &self,
+        session: &SessionId,
+        after: Option<i64>,
+        visit: &mut dyn FnMut(RecordedChange) -> ControlFlow<()>,
+    ) -> Result<LogRead, ReadError> {
+        let home = self.session(session)?.and_then(|record| self.home_of(&record));
+        match home.and_then(|home| home.change_log()) {
+            Some(log) => log.changes(session, after, visit),
+            None => Ok(LogRead::default()),
+        }
+    }
+
+    fn is_same(&self, key: &Key, a: &Document, b: &Document) -> bool {
+        self.logs().any(|log| log.is_same(key, a, b))
+    }
 }
 
 impl Summaries for UnionHome<'_> {
@@ -176,6 +219,14 @@ impl Summaries for UnionHome<'_> {
             None => Ok(None),
         };
         sessions.iter().map(summary).collect()
+    }
+
+    fn beginnings(&self) -> Result<HashMap<SessionId, Millis>, ReadError> {
+        let mut all = HashMap::new();
+        for summaries in self.0.iter().filter_map(|home| home.summaries()) {
+            all.extend(summaries.beginnings()?);
+        }
+        Ok(all)
     }
 
     fn figures(

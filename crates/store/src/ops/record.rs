@@ -48,8 +48,9 @@ pub trait OperationLog: Send + Sync {
         sessions: &[SessionId],
     ) -> Result<(), CommitError>;
 
-    /// Records that sessions were forgotten: when and by whom, not which.
-    fn note_forget(&self, request: &OperationRequest) -> Result<i64, CommitError>;
+    /// Records an operation that cannot be undone, after it was carried out. The words of the request are all that is kept of it: they must
+    /// not name what was erased.
+    fn note_final(&self, request: &OperationRequest) -> Result<i64, CommitError>;
 
     /// Commits a transaction to the store as part of an operation.
     fn commit_as(&self, transaction: Transaction, operation: i64) -> Result<Receipt, CommitError>;

@@ -6,9 +6,11 @@ use annals_core::id::SessionId;
 
 use super::record::{Before, NotedPiece, Step};
 use super::running::{ChangedExtent, look};
+use super::step_target::StepTarget;
 use super::{Operation, OperationError, OperationKind, OperationState};
 use crate::follow::CommitReason;
-use crate::home::pieces::{Exchange, FILES, files, hash_of};
+use crate::home::beside::FilesBeside;
+use crate::home::pieces::{Exchange, hash_of};
 use crate::home_url::HomeUrl;
 use crate::open;
 use crate::store::Store;
@@ -74,7 +76,7 @@ fn recover_one(
     let mut steps = Vec::new();
     for step in store.steps(operation.number, true)? {
         let pieces = store.noted_pieces(operation.number, step.number)?;
-        let progress = match step.place != FILES && !workspace.may_take_back(&step.place)? {
+        let progress = match is_home(&step) && !workspace.may_take_back(&step.place)? {
             true => StepProgress::Unclear,
             false => progress(&step, &pieces),
         };
@@ -115,17 +117,16 @@ fn numbers(steps: &[FoundStep], wanted: StepProgress) -> Vec<i64> {
     steps.iter().filter(|(_, _, progress)| *progress == wanted).map(|(step, _, _)| step.number).collect()
 }
 
+/// Whether a step changed a home, and not files beside homes.
+fn is_home(step: &Step) -> bool {
+    FilesBeside::named(&step.place).is_none()
+}
+
 /// Compares what is in a home with the states before and after a commit.
 fn progress(step: &Step, pieces: &[NotedPiece]) -> StepProgress {
     let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
-    let stored = match &step.place[..] {
-        FILES => files::stored(&places),
-        place => {
-            let Ok(home) = open::open_undoable(place) else { return StepProgress::Unclear };
-            let Ok(stored) = home.stored(&places) else { return StepProgress::Unclear };
-            stored
-        }
-    };
+    let Ok(target) = StepTarget::open(&step.place) else { return StepProgress::Unclear };
+    let Ok(stored) = target.stored(&places) else { return StepProgress::Unclear };
     let hashes: Vec<_> = stored.iter().map(|bytes| hash_of(bytes.as_ref())).collect();
     let is_all = |expected: &dyn Fn(&NotedPiece) -> Option<annals_core::ContentHash>| {
         pieces.iter().zip(&hashes).all(|(piece, hash)| expected(piece) == *hash)
@@ -150,11 +151,9 @@ fn put_back(steps: &[FoundStep]) -> Result<(), OperationError> {
             },
         });
         let pieces: Vec<Exchange> = pieces.collect();
-        let exchanged = match &step.place[..] {
-            FILES => files::exchange(&pieces),
-            place => open::open_undoable(place)?.exchange(&pieces),
-        };
-        exchanged.map_err(|source| OperationError::Commit { place: step.place.clone(), source })?;
+        StepTarget::open(&step.place)?
+            .exchange(&pieces)
+            .map_err(|source| OperationError::Commit { place: step.place.clone(), source })?;
     }
     Ok(())
 }
@@ -170,7 +169,7 @@ fn follow(
     let sessions: HashSet<SessionId> = operation.sessions.iter().cloned().collect();
     let mut seen = HashSet::new();
     let mut sources = Vec::new();
-    for (step, ..) in steps.iter().filter(|(step, ..)| seen.insert(step.place.clone())) {
+    for (step, ..) in steps.iter().filter(|(step, ..)| is_home(step) && seen.insert(step.place.clone())) {
         sources.extend(open::open_source(&step.place).ok());
     }
     let is_own = seen.iter().all(|place| workspace.is_own(&HomeUrl::of_stored(place)));

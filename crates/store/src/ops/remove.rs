@@ -5,7 +5,7 @@ use annals_core::id::SessionId;
 
 use super::plan::{Intent, OperationPlan, Sessions};
 use super::running::{ChangedExtent, Running};
-use super::target_homes::TargetHomes;
+use super::target_homes::{TargetHome, TargetHomes};
 use super::{OperationError, OperationRequest, Report};
 use crate::home::{Read, SessionRecord, Write};
 use crate::remove::{self, Removal};
@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 const MAX_ROUNDS: usize = 3;
 
 /// Plan of a deletion: what it would delete.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RemovalPlan {
     /// The sessions, and all sessions that they started.
     pub sessions: Vec<SessionRecord>,
@@ -26,6 +26,13 @@ pub struct RemovalPlan {
     /// Own homes that cannot be reached.
     pub vanished: Vec<String>,
     targets: TargetHomes,
+}
+
+impl RemovalPlan {
+    /// The homes that are changed.
+    pub(super) fn targets(&self) -> &[TargetHome] {
+        &self.targets.homes
+    }
 }
 
 /// Plans the deletion of sessions and of the sessions that they started, as `read` has them. Changes nothing.

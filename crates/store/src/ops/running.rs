@@ -9,9 +9,11 @@ use annals_core::id::SessionId;
 
 use super::plan::OperationPlan;
 use super::record::{Before, OperationLock};
+use super::step_target::StepTarget;
 use super::{OperationError, OperationRequest, OperationState, Report};
 use crate::follow::CommitReason;
-use crate::home::pieces::{Exchange, FILES, Noter, Piece, Undo, files, hash_of};
+use crate::home::beside::FilesBeside;
+use crate::home::pieces::{Exchange, Noter, Piece, Undo, hash_of};
 use crate::home::{CommitError, Receipt, Write};
 use crate::home_url::HomeUrl;
 use crate::open;
@@ -134,21 +136,25 @@ impl<'w> Running<'w> {
         Ok(())
     }
 
-    /// Puts back files that were created beside homes.
-    pub(super) fn exchange_files(&mut self, pieces: &[Exchange]) -> Result<(), OperationError> {
+    /// Changes files beside homes, or puts them back.
+    pub(super) fn exchange_files(
+        &mut self,
+        kind: FilesBeside,
+        pieces: &[Exchange],
+    ) -> Result<(), OperationError> {
         let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
         let noted: Vec<Piece> = pieces
             .iter()
-            .zip(files::stored(&places))
+            .zip(kind.stored(&places))
             .map(|(piece, before)| Piece {
                 place: piece.place.clone(),
-                session: None,
+                session: piece.session.clone(),
                 before,
                 after: piece.bytes.clone(),
             })
             .collect();
-        self.noting.note(FILES, &noted)?;
-        files::exchange(pieces).map_err(|source| refused(FILES, source))
+        self.noting.note(kind.name(), &noted)?;
+        kind.exchange(pieces).map_err(|source| refused(kind.name(), source))
     }
 
     /// Notes that a home was changed.
@@ -183,14 +189,8 @@ impl<'w> Running<'w> {
         for step in store.steps(operation, true)?.into_iter().rev() {
             let pieces = store.noted_pieces(operation, step.number)?;
             let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
-            let home = match &step.place[..] {
-                FILES => None,
-                place => Some(open::open_undoable(place)?),
-            };
-            let stored = match &home {
-                Some(home) => home.stored(&places)?,
-                None => files::stored(&places),
-            };
+            let target = StepTarget::open(&step.place)?;
+            let stored = target.stored(&places)?;
             // The commit that was refused has changed nothing.
             if pieces.iter().zip(&stored).all(|(piece, stored)| hash_of(stored.as_ref()) == piece.before_hash)
             {
@@ -206,11 +206,9 @@ impl<'w> Running<'w> {
                 },
             });
             let pieces: Vec<Exchange> = pieces.collect();
-            let exchanged = match home {
-                Some(home) => home.exchange(&pieces),
-                None => files::exchange(&pieces),
-            };
-            exchanged.map_err(|source| OperationError::Commit { place: step.place.clone(), source })?;
+            target
+                .exchange(&pieces)
+                .map_err(|source| OperationError::Commit { place: step.place.clone(), source })?;
         }
         Ok(())
     }
@@ -223,7 +221,7 @@ impl<'w> Running<'w> {
         };
         let pieces: Vec<Piece> = files.iter().filter_map(made).collect();
         if !pieces.is_empty() {
-            self.noting.note(FILES, &pieces)?;
+            self.noting.note(FilesBeside::Created.name(), &pieces)?;
         }
         Ok(())
     }

@@ -8,10 +8,12 @@ use super::intent::changes_to_undo;
 use super::plan::{Intent, OperationPlan, Sessions};
 use super::record::{Before, NotedPiece};
 use super::running::{ChangedExtent, Running};
+use super::step_target::StepTarget;
 use super::{
     Operation, OperationError, OperationKind, OperationQuery, OperationRequest, OperationState, Report,
 };
-use crate::home::pieces::{Exchange, FILES, Undo, files, hash_of};
+use crate::home::beside::FilesBeside;
+use crate::home::pieces::{Exchange, hash_of};
 use crate::open;
 use crate::store::Store;
 use crate::workspace::Workspace;
@@ -25,20 +27,17 @@ pub struct Undone {
     pub report: Report,
 }
 
-/// A home that an undo changes, with the changes. `home` is `None` for files that were created beside homes.
+/// A home that an undo changes, or files beside homes, with the changes.
 struct UndoTarget {
     url: String,
-    home: Option<Box<dyn Undo>>,
+    target: StepTarget,
     pieces: Vec<Exchange>,
 }
 
 impl UndoTarget {
     fn stored(&self) -> Result<Vec<Option<Vec<u8>>>, OperationError> {
         let places: Vec<&str> = self.pieces.iter().map(|piece| piece.place.as_str()).collect();
-        Ok(match &self.home {
-            Some(home) => home.stored(&places)?,
-            None => files::stored(&places),
-        })
+        Ok(self.target.stored(&places)?)
     }
 }
 
@@ -61,14 +60,14 @@ pub fn undo(
     verify(&operation, &targets)?;
     verify_store(store, &operation, only.as_deref())?;
     for target in &mut targets {
-        if let Some(home) = &mut target.home {
+        if let StepTarget::Home(home) = &mut target.target {
             running.note_commits(&mut **home, &target.url);
         }
     }
     running.change_homes(|running| {
-        targets.iter().try_for_each(|target| match &target.home {
-            Some(home) => running.exchange(&**home, &target.url, &target.pieces),
-            None => running.exchange_files(&target.pieces),
+        targets.iter().try_for_each(|target| match &target.target {
+            StepTarget::Home(home) => running.exchange(&**home, &target.url, &target.pieces),
+            StepTarget::Files(kind) => running.exchange_files(*kind, &target.pieces),
         })
     })?;
     let sessions = only.unwrap_or_else(|| operation.sessions.clone());
@@ -112,8 +111,9 @@ fn find(store: &dyn Store, number: Option<i64>) -> Result<Operation, OperationEr
         None => {
             let is_candidate = |operation: &Operation| {
                 operation.undone_by.is_none()
+                    && !operation.is_forgotten()
                     && operation.kind != OperationKind::Undo.name()
-                    && operation.kind != OperationKind::Forget.name()
+                    && !OperationKind::is_final(&operation.kind)
                     && matches!(operation.state, OperationState::Done | OperationState::Partial)
             };
             let all = store.operations(&OperationQuery::default())?;
@@ -123,7 +123,10 @@ fn find(store: &dyn Store, number: Option<i64>) -> Result<Operation, OperationEr
     if let Some(by) = operation.undone_by {
         return Err(OperationError::UndoneBefore { operation: operation.number, by });
     }
-    if operation.kind == OperationKind::Forget.name() {
+    if operation.is_forgotten() {
+        return Err(OperationError::Erased(operation.number));
+    }
+    if OperationKind::is_final(&operation.kind) {
         return Err(OperationError::Final { operation: operation.number, kind: operation.kind });
     }
     Ok(operation)
@@ -151,17 +154,13 @@ fn targets(
         let place = match targets.iter().position(|target| target.url == step.place) {
             Some(place) => place,
             None => {
-                let home = match &step.place[..] {
-                    FILES => None,
-                    place if !workspace.may_take_back(place)? && !is_absent(place) => {
-                        return Err(OperationError::NotYours {
-                            operation: operation.number,
-                            place: place.to_owned(),
-                        });
-                    }
-                    place => Some(open::open_undoable(place)?),
-                };
-                targets.push(UndoTarget { url: step.place.clone(), home, pieces: Vec::new() });
+                let is_home = FilesBeside::named(&step.place).is_none();
+                if is_home && !workspace.may_take_back(&step.place)? && !is_absent(&step.place) {
+                    let (operation, place) = (operation.number, step.place.clone());
+                    return Err(OperationError::NotYours { operation, place });
+                }
+                let target = StepTarget::open(&step.place)?;
+                targets.push(UndoTarget { url: step.place.clone(), target, pieces: Vec::new() });
                 targets.len() - 1
             }
         };

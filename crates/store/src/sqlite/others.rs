@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::SystemTime;
 
 use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode};
 
 use super::pool::{Pool, lock};
@@ -22,6 +23,8 @@ use crate::platform;
 
 /// The length of the header of a log.
 const LOG_HEADER: u64 = 32;
+/// Upper bound on the zeros that one row holds while unused pages are written over.
+const MAX_ZEROS: i64 = 64 << 20;
 
 /// A connection that reads, and what it relies on.
 #[derive(Debug)]
@@ -116,6 +119,48 @@ impl Connections {
         result
     }
 
+    /// Rewrites the file as a whole, so that nothing that was deleted is left in it and unused pages are given back, and empties its log.
+    /// False if a reader still uses the log.
+    pub(crate) fn rewrite(&self) -> rusqlite::Result<bool> {
+        self.with_writer(|connection| {
+            // The new content is attached as a database of its own while it is made.
+            connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 1)?;
+            let rewritten = connection.execute_batch("VACUUM");
+            connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+            rewritten?;
+            empty_log(connection)
+        })
+    }
+
+    /// Writes zeros over all unused pages and empties the log, in a transaction like any other. False if a reader still uses the log.
+    pub(crate) fn overwrite_unused(&self) -> rusqlite::Result<bool> {
+        self.with_writer(|connection| {
+            connection.execute_batch("BEGIN IMMEDIATE")?;
+            let filled = fill_unused_pages(connection);
+            connection.execute_batch(if filled.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+            filled?;
+            empty_log(connection)
+        })
+    }
+
+    /// Does something with the connection that writes, outside of any transaction.
+    fn with_writer<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        let mut writer = lock(&self.writer);
+        let connection = match writer.take() {
+            Some(connection) if !has_moved(&connection) => connection,
+            _ => {
+                let connection = self.begin_first()?;
+                connection.execute_batch("ROLLBACK")?;
+                connection
+            }
+        };
+        // A reader of this process would keep the log in use.
+        self.readers.clear();
+        let result = work(&connection);
+        *writer = Some(connection);
+        result
+    }
+
     /// Opens the connection that writes, while no reader is open: some keep the index of the log from being written to.
     fn begin_first(&self) -> rusqlite::Result<Connection> {
         let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
@@ -126,6 +171,28 @@ impl Connections {
         connection.execute_batch("BEGIN IMMEDIATE")?;
         Ok(connection)
     }
+}
+
+/// Takes all unused pages for a table and drops it again. With `secure_delete`, SQLite then fills them with zeros.
+fn fill_unused_pages(connection: &Connection) -> rusqlite::Result<()> {
+    let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i64>(0));
+    connection.execute_batch("CREATE TABLE annals_unused (zeros BLOB)")?;
+    let page = number("PRAGMA page_size")?;
+    loop {
+        let unused = number("PRAGMA freelist_count")?;
+        if unused == 0 {
+            break;
+        }
+        let zeros = (unused * page).min(MAX_ZEROS).max(page);
+        connection.execute("INSERT INTO annals_unused VALUES (zeroblob(?1))", [zeros])?;
+    }
+    connection.execute_batch("DROP TABLE annals_unused")
+}
+
+/// Copies the log into the main file and empties it. False if a reader still uses it.
+pub(crate) fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
+    let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    Ok(busy == 0)
 }
 
 /// The state of a database's files, as far as their directory tells.

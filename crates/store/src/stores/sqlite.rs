@@ -10,6 +10,7 @@ mod clock;
 mod codec;
 mod commit;
 mod comparing;
+mod content;
 mod derived;
 mod events;
 mod facts;
@@ -34,10 +35,14 @@ mod restore;
 mod revise;
 mod rows;
 mod scan;
-mod similar;
 mod shape;
+mod shared;
+mod sharing;
+mod similar;
 mod state;
+mod streaming;
 mod subscribe;
+mod tail;
 mod text_index;
 mod upgrade;
 
@@ -46,6 +51,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use annals_core::Key;
 use annals_core::id::{Millis, SessionId};
 use rusqlite::{Connection, OptionalExtension};
 
@@ -53,6 +59,7 @@ use crate::home::{CommitError, ReadError};
 use crate::sqlite;
 use crate::store::{OpenStoreError, Store};
 use crate::upkeep::{BackupError, BackupReport, ForgetError, Forgotten, Pruned, Upkeep};
+pub(crate) use codec::DICTIONARY_BYTES as TEXT_OF_EVERY_STORE;
 use file::{BeginError, StoreFile, Writing};
 pub use restore::restore_backup;
 use subscribe::Feed;
@@ -66,6 +73,7 @@ const UPGRADES: &[&str] = &[
     include_str!("sqlite/schema-4.sql"),
     include_str!("sqlite/schema-5.sql"),
     include_str!("sqlite/schema-6.sql"),
+    include_str!("sqlite/schema-7.sql"),
 ];
 /// The version of the tables.
 const SCHEMA: i64 = 1 + UPGRADES.len() as i64;
@@ -352,6 +360,10 @@ impl Upkeep for SqliteStore {
 
     fn backup(&self, target: &Path, progress: &dyn Fn(usize, usize)) -> Result<BackupReport, BackupError> {
         self.copy_to(target, progress)
+    }
+
+    fn share_texts(&self, copies: &[(Key, Key)]) -> Result<usize, CommitError> {
+        self.share_all(copies)
     }
 
     fn rederive(&self) -> Result<(), CommitError> {

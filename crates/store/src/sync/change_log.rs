@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use annals_core::id::{Millis, SessionId};
 use annals_core::{Document, Key, stream};
 
-use super::source::{ChangeLog, RecordedChange};
 use super::{SyncError, SyncOutcome};
+use crate::change_log::{ChangeLog, RecordedChange};
 use crate::follow::{Follow, HomeNumber, LoggedUpTo, Origin, PastState};
 use crate::home::{CommitError, ReadError};
 
@@ -42,10 +42,9 @@ struct Replay<'l> {
 
 impl Replay<'_> {
     fn take(&mut self, change: RecordedChange) {
-        let RecordedChange { time, key, document, .. } = change;
-        match document {
-            Some(document) => self.put(time, key, document),
-            None => self.delete(time, &key),
+        match change.document {
+            Some(document) => self.put(change.time, change.key, document),
+            None => self.delete(&change),
         }
     }
 
@@ -62,14 +61,10 @@ impl Replay<'_> {
         }
     }
 
-    /// Deletes a document: with a message its parts, with a session everything.
-    fn delete(&mut self, time: Millis, key: &Key) {
-        let goes = |other: &Key| match (key, other) {
-            (Key::Session(..), _) => true,
-            (Key::Message(_, message), Key::Part(_, of, _)) if message == of => true,
-            _ => other == key,
-        };
-        let gone: Vec<Key> = self.running.keys().filter(|other| goes(other)).cloned().collect();
+    /// Deletes a document, with what goes with it.
+    fn delete(&mut self, change: &RecordedChange) {
+        let time = change.time;
+        let gone: Vec<Key> = self.running.keys().filter(|key| change.removes(key)).cloned().collect();
         for key in gone {
             if let Some((since, document)) = self.running.remove(&key) {
                 self.past.push(PastState { time: since, key: key.clone(), document: Some(document) });

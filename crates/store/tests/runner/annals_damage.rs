@@ -128,7 +128,7 @@ impl Patient {
         let mut ever: HashMap<Key, Vec<String>> = HashMap::new();
         for transaction in transactions() {
             for change in transaction.changes() {
-                let text = change.document.as_ref().map(|document| document.text().to_owned());
+                let text = change.document().map(|document| document.text().to_owned());
                 ever.entry(change.key.clone()).or_default().extend(text);
             }
             store.commit(transaction).unwrap();

@@ -362,7 +362,7 @@ fn what_is_no_whole_backup_is_not_restored() {
     refused("another database", "is not a store");
     std::fs::write(&backup, &bytes).unwrap();
     sql(&backup, "UPDATE meta SET value = 9; PRAGMA wal_checkpoint(TRUNCATE)");
-    refused("newer", "was made by a later version of annals (schema 9, this one knows 6)");
+    refused("newer", "was made by a later version of annals (schema 9, this one knows 7)");
     std::fs::write(&backup, &bytes).unwrap();
     sql(&backup, "UPDATE document SET data = 'x', form = 0 WHERE n = 2; PRAGMA wal_checkpoint(TRUNCATE)");
     refused("a wrong text", "its text is not what its hash says");

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use annals::change_log::{ChangeLog, LogRead, RecordedChange};
 use annals::home::{Quarantined, Read, UnreadableReason};
 use annals::homes::opencode::arrange;
 use annals::homes::opencode::database::{Generation, OpencodeDatabase};
 use annals::model::id::SessionId;
 use annals::model::lens::Session;
 use annals::model::{Document, Key};
-use annals::sync::source::{ChangeLog, LogRead, RecordedChange};
 use annals_testkit::Fixture;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};

@@ -1,7 +1,7 @@
 //! OpenCode's log of changes as history: what it tells of homes that were never looked at before, and what that costs.
 
+use annals::change_log::{ChangeLog, RecordedChange};
 use annals::store::Store;
-use annals::sync::source::{ChangeLog, RecordedChange};
 use std::collections::HashMap;
 use std::path::Path;
 

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Barrier;
 
-use annals::home::{CommitError, ConflictKind, Native, Read, Receipt, Write};
+use annals::home::{CommitError, ConflictKind, MessageDetail, MessageRange, Native, Read, Receipt, Write};
 use annals::homes::opencode::arrange;
 use annals::ids;
 use annals::model::id::{MessageId, Millis, PartId, ProjectId, RecordId, SessionId};
-use annals::model::{Document, Key, Stored, Transaction};
+use annals::model::{Append, Document, Key, Stored, Transaction};
 
 use super::read::told;
 use super::{Outcome, ensure};
@@ -39,7 +39,7 @@ impl Subject<'_> {
 
 pub(super) type Check = fn(&Subject<'_>) -> Outcome;
 
-pub(super) const CHECKS: [(&str, Check); 13] = [
+pub(super) const CHECKS: [(&str, Check); 15] = [
     ("a document of each kind is read back", each_kind),
     ("what was committed is there for the next who opens the home", reopened),
     ("an empty transaction changes nothing", empty),
@@ -48,6 +48,8 @@ pub(super) const CHECKS: [(&str, Check); 13] = [
     ("what is deleted must be as it was read", delete),
     ("what is put or deleted anyway may be anything", anything),
     ("a conflict in the last change undoes the others", all_or_nothing),
+    ("text is appended to a text that is being written", append_to_stream),
+    ("text is appended only where it belongs", append_elsewhere),
     ("documents of other agents are held or refused", foreign),
     ("a session goes with all its documents", remove),
     ("of two who insert one document one succeeds", race_to_insert),
@@ -101,6 +103,104 @@ fn conversation(sample: &Sample, now: Millis) -> Vec<(Key, Document)> {
         sample.call(&assistant, &ids::new_part(), "bash", now + 11),
         sample.text(&assistant, &ids::new_part(), "It is empty: é 検索 \u{1F6D2}."),
     ]
+}
+
+/// Commits a session with an answer that is being written, and returns the key of its text.
+fn begin_stream(home: &dyn Write, sample: &Sample) -> Result<Key, Box<dyn std::error::Error + Send + Sync>> {
+    let now = ids::now();
+    let (user, assistant, part) = (ids::new_message(), ids::new_message(), ids::new_part());
+    let mut transaction = Transaction::new("begin a stream");
+    transaction.insert(sample.session_key(), sample.session_document("A stream", now));
+    let (key, document) = sample.prompt(&user, now);
+    transaction.insert(key, document);
+    let (key, document) = sample.answer(&assistant, &user, now);
+    transaction.insert(key, document.without(&["time", "completed"])?.without(&["finish"])?);
+    let (key, document) = sample.text(&assistant, &part, "");
+    transaction.insert(key.clone(), document.with(&["time", "start"], &now)?);
+    home.commit(transaction)?;
+    Ok(key)
+}
+
+fn addition(at: usize, text: &str) -> Append {
+    Append { field: vec!["text".to_owned()], at, text: text.to_owned() }
+}
+
+fn appending(key: &Key, at: usize, text: &str) -> Transaction {
+    let mut transaction = Transaction::new("append");
+    transaction.append(key.clone(), addition(at, text)).expect("it is the first change");
+    transaction
+}
+
+fn text_of(home: &dyn Read, key: &Key) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    let stored = home.document(key)?.ok_or("the part is not found")?;
+    let text = stored.document.root().get("text").and_then(|text| text.as_text());
+    Ok(text.ok_or("the part has no text")?.to_string())
+}
+
+fn append_to_stream(subject: &Subject<'_>) -> Outcome {
+    let (home, sample) = (subject.home(), new_sample());
+    let key = begin_stream(&*home, &sample)?;
+    let mut text = String::new();
+    for piece in ["It \"is\"", "\n\u{1}empty", ": é 検索 \u{1F6D2}", "."] {
+        let receipt = home.commit(appending(&key, text.len(), piece))?;
+        ensure!(receipt.written == 1, "an append is counted as {receipt:?}");
+        text.push_str(piece);
+        ensure!(text_of(&*home, &key)? == text, "after {piece:?} the text is {:?}", text_of(&*home, &key)?);
+        ensure!(text_of(&*subject.home(), &key)? == text, "another who opens the home sees another text");
+    }
+    let session = home.session(&sample.session)?.ok_or("the session is gone")?;
+    let last =
+        home.messages(&session, &MessageRange::ALL, MessageDetail::Parts).last().ok_or("no message")??;
+    ensure!(last.parts.len() == 1, "the answer has {} parts", last.parts.len());
+    let listed = last.parts[0].document.root().get("text").and_then(|text| text.as_text());
+    ensure!(listed.is_some_and(|listed| listed == text.as_str()), "messages have another text");
+
+    // What ends the text replaces what was read, as any other document.
+    let stored = home.document(&key)?.ok_or("the part is not found")?;
+    let ended = stored.document.with(&["time", "end"], &ids::now())?;
+    let mut transaction = Transaction::new("the text ends");
+    transaction.replace(&stored, ended);
+    home.commit(transaction)?;
+    ensure!(text_of(&*home, &key)? == text, "the end has changed the text");
+    home.commit(appending(&key, text.len(), " An edit."))?;
+    ensure!(
+        text_of(&*home, &key)? == format!("{text} An edit."),
+        "a text that has ended cannot be appended to"
+    );
+    Ok(())
+}
+
+fn append_elsewhere(subject: &Subject<'_>) -> Outcome {
+    let (home, sample) = (subject.home(), new_sample());
+    let key = begin_stream(&*home, &sample)?;
+    home.commit(appending(&key, 0, "one"))?;
+    for at in [0, 2, 4] {
+        conflict(&*home, appending(&key, at, "two"), ConflictKind::Changed)?;
+    }
+    let Key::Part(session, message, _) = &key else { return Err("it is a part".into()) };
+    let missing = Key::Part(session.clone(), message.clone(), ids::new_part());
+    conflict(&*home, appending(&missing, 0, "x"), ConflictKind::Gone)?;
+
+    // An append is made with the other changes of its transaction, or not at all.
+    let mut transaction = appending(&key, 3, " two");
+    transaction.insert(sample.session_key(), sample.session_document("Again", ids::now()));
+    conflict(&*home, transaction, ConflictKind::Exists)?;
+    let before = told(&*home)?;
+    let mut transaction = Transaction::new("append to a number");
+    let field = vec!["time".to_owned(), "start".to_owned()];
+    transaction.append(key.clone(), Append { field, at: 0, text: "x".to_owned() })?;
+    match home.commit(transaction) {
+        Err(CommitError::Refused { .. }) => {}
+        other => return Err(format!("an append to a number is told as {other:?}").into()),
+    }
+    ensure!(told(&*home)? == before, "an append to a number has changed something");
+    ensure!(text_of(&*home, &key)? == "one", "the text is {:?}", text_of(&*home, &key)?);
+    let stored = home.document(&key)?.ok_or("the part is not found")?;
+    let mut transaction = Transaction::new("delete what is being written");
+    transaction.delete(&stored);
+    home.commit(transaction)?;
+    ensure!(home.document(&key)?.is_none(), "the part is still there");
+    Ok(())
 }
 
 fn document(text: &str) -> Document {

@@ -203,6 +203,13 @@ impl Turn {
         self
     }
 
+    /// This turn with a pause before its first call: OpenCode takes its snapshot of the files while the reply begins, and a call that comes
+    /// at once can be faster.
+    #[must_use]
+    pub fn after_snapshot(self) -> Turn {
+        Turn { text: "Now then.".to_owned(), pace_ms: Some(1_500), ..self }
+    }
+
     /// An HTTP error.
     pub fn failing(error: Failure) -> Turn {
         Turn { error: Some(error), ..Turn::default() }

@@ -86,7 +86,7 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             RequestKind::Title => "title",
             RequestKind::Compaction => "compaction",

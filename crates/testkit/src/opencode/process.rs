@@ -27,6 +27,10 @@ impl Process {
         Process { child, pid, reaped: false }
     }
 
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for the end of the process. `None` when it did not end in time.
     pub(super) fn wait(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + timeout;

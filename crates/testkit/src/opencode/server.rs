@@ -70,6 +70,11 @@ impl Server {
         format!("http://{}", self.address)
     }
 
+    /// The id of the process.
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// The output of the process.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()

@@ -159,7 +159,8 @@ fn serve(version: &str) {
     let pid_file = project.join("sleep.pid");
     wait_until("the tool to start", || fs::read_to_string(&pid_file).is_ok_and(|pid| pid.ends_with('\n')));
     let pid = fs::read_to_string(&pid_file).unwrap().trim().to_owned();
-    assert!(runs(&pid));
+    // While a shell becomes another program, it has no command line for a moment.
+    wait_until("the tool to run", || runs(&pid));
     server.kill();
     wait_until("the end of the tool's process", || !runs(&pid));
     wait_until("the end of the reply", || model.state().active == 0);

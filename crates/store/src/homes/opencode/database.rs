@@ -15,6 +15,7 @@ mod read;
 mod row;
 mod salvage;
 mod schema;
+mod space;
 mod survey;
 
 use std::io;

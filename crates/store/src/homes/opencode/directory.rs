@@ -8,6 +8,7 @@ mod layout;
 mod orphans;
 mod pieces;
 mod read;
+mod space;
 mod survey;
 
 use std::io;

@@ -19,7 +19,7 @@ pub(super) fn refuse_foreign(changes: &[Change]) -> Result<(), CommitError> {
         }
         Key::Record(..) => false,
     };
-    let foreign = changes.iter().find(|change| change.document.is_some() && !is_native(&change.key));
+    let foreign = changes.iter().find(|change| !change.is_deletion() && !is_native(&change.key));
     match foreign {
         None => Ok(()),
         Some(change) => {

@@ -55,6 +55,10 @@ fn answers(rows: &[SecondStoreRow]) -> Vec<Option<&SecondStoreRow>> {
     answers
 }
 
+/// Metadata of a text with which OpenCode brings the system prompt up to date: the model gets such texts in another form than those
+/// of the user.
+const SYSTEM_TEXT: &str = r#"{"opencode":{"type":"system"}}"#;
+
 /// The conversion of a session, with what earlier rows say about later ones.
 struct SessionConverter<'a> {
     session: &'a SessionId,
@@ -75,7 +79,8 @@ impl<'a> SessionConverter<'a> {
                 None
             }
             "user" => Some(self.user(row, answer)),
-            "synthetic" | "system" => Some(self.added(row, answer, prose(data.get("text")))),
+            "synthetic" => Some(self.added(row, answer, prose(data.get("text")), None)),
+            "system" => Some(self.added(row, answer, prose(data.get("text")), Some(SYSTEM_TEXT))),
             "assistant" => Some(self.assistant(row)),
             "shell" => Some(self.shell(row)),
             "compaction" => Some(self.compaction(row)),
@@ -113,14 +118,15 @@ impl<'a> SessionConverter<'a> {
         row: &'a SecondStoreRow,
         answer: Option<&'a SecondStoreRow>,
         text: Text<'_>,
+        metadata: Option<&str>,
     ) -> Converted {
         let mut parts = Parts::new(self.session, row);
-        parts.text(text, Some(true));
+        parts.added_text(text, metadata);
         parts.finish(self.user_message(row, answer))
     }
 
     fn unknown(&self, row: &'a SecondStoreRow, answer: Option<&'a SecondStoreRow>) -> Converted {
-        self.added(row, answer, described(&row.kind, row.data.root()))
+        self.added(row, answer, described(&row.kind, row.data.root()), None)
     }
 
     fn user_message(&self, row: &'a SecondStoreRow, answer: Option<&'a SecondStoreRow>) -> Document {
@@ -506,7 +512,10 @@ mod tests {
         for kind in ["synthetic", "system"] {
             let (message, parts) = one(kind, r#"{"time":{"created":5},"text":"The date has changed."}"#);
             assert!(message.starts_with(r#""role":"user","time":{"created":5},"#), "{message}");
-            assert_eq!(parts, [r#""type":"text","text":"The date has changed.","synthetic":true"#]);
+            let metadata =
+                if kind == "system" { r#","metadata":{"opencode":{"type":"system"}}"# } else { "" };
+            let text = r#""type":"text","text":"The date has changed.","synthetic":true"#;
+            assert_eq!(parts, [format!("{text}{metadata}")]);
         }
     }
 

@@ -239,7 +239,7 @@ fn verify(connection: &Connection) -> rusqlite::Result<Result<(usize, usize), Fl
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let bound = (row.get(5)?, row.get(6)?);
-            match examine(row, 0, Some(bound).filter(|_| table == StateTable::Past))? {
+            match examine(connection, row, 0, Some(bound).filter(|_| table == StateTable::Past))? {
                 Examined::Flawed(what) => return Ok(Err(Flaw::Damaged(format!("a document: {what}")))),
                 Examined::Text(_) if table == StateTable::Document => n_documents += 1,
                 _ => {}

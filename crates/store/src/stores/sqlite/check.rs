@@ -20,6 +20,7 @@ use super::past::TOUCHED;
 use super::read::View;
 use super::rows::{listed, session_row};
 use super::scan::{EXAMINED, Examined, StateTable, examine};
+use super::tail;
 use super::{SqliteStore, derived};
 use crate::check::{Problem, ProblemKind, arranged, check_session, plural, unreadable};
 use crate::figures::{Call, Figures};
@@ -151,7 +152,7 @@ impl SqliteStore {
         let look = |connection: &Connection, row: &Row<'_>| {
             let since = row.get_ref(1)?.as_i64().unwrap_or(0);
             let n = row.get_ref(0)?.as_i64().unwrap_or(0);
-            let what = match examine(row, 3, Some((DocumentRow(n), since)))? {
+            let what = match examine(connection, row, 3, Some((DocumentRow(n), since)))? {
                 Examined::Flawed(what) => what,
                 _ if is_untouched(connection, n, since) => "that revision did not write it".to_owned(),
                 _ => match row.get_ref(2)?.as_i64() {
@@ -378,9 +379,18 @@ fn document(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Looked> 
         looked.problems.push(Problem { session: None, kind, place: named.place, id: named.session, detail });
     };
     let (mut is_clear, mut document) = (true, None);
-    match examine(row, 7, None)? {
+    match examine(connection, row, 7, None)? {
         Examined::Absent => {}
         Examined::Text(text) => match Document::parse(text) {
+            Ok(parsed) if codec::is_open(number(8)?) => {
+                match tail::complete(connection, DocumentRow(n), &parsed, None)? {
+                    Ok(whole) => document = whole,
+                    Err(damage) => {
+                        is_clear = false;
+                        add(ProblemKind::Unreadable, damage.to_string());
+                    }
+                }
+            }
             Ok(parsed) => document = Some(parsed),
             Err(error) => {
                 is_clear = false;

@@ -3,9 +3,7 @@
 use std::cell::RefCell;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use annals_core::Document;
 use rayon::prelude::*;
-use rusqlite::Row;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
@@ -17,7 +15,13 @@ use crate::state_hash::StateHash;
 /// The number of the dictionary in use. A released dictionary never changes.
 pub(super) const DICTIONARY: i64 = 1;
 /// The dictionary. Every store has a copy, so that other programs can read the store.
-pub(super) const DICTIONARY_BYTES: &[u8] = include_bytes!("dictionary-1.zdict");
+pub(crate) const DICTIONARY_BYTES: &[u8] = include_bytes!("dictionary-1.zdict");
+
+/// Added to the form of a document that is open: a string of it is in `tail`.
+pub(super) const OPEN: i64 = 2;
+
+/// The form of a document whose text is in `shared`, but for its ids.
+pub(super) const SHARED: i64 = 4;
 
 /// The form of an earlier state whose text was pruned: only its existence is still known.
 pub(super) const PRUNED: i64 = -1;
@@ -79,6 +83,10 @@ pub(super) enum Damage {
     Hash,
     #[error("it was pruned")]
     Pruned,
+    #[error("text that was appended to it is damaged or missing")]
+    Tail,
+    #[error("the text that it shares with other documents is damaged or missing")]
+    Shared,
 }
 
 impl From<Damage> for UnreadableReason {
@@ -101,9 +109,14 @@ pub(super) fn pack(text: &[u8]) -> Packed {
     Packed { hash, form: 0, size: text.len(), bytes: text.to_vec() }
 }
 
-/// The text of stored bytes, checked against its hash.
+/// Whether a document in this form is open.
+pub(super) fn is_open(form: i64) -> bool {
+    form == OPEN || form == OPEN + DICTIONARY
+}
+
+/// The text of stored bytes, checked against its hash. Of an open document, the part that its row has. A shared text is not here.
 pub(super) fn unpack(form: i64, size: i64, bytes: &[u8], hash: StateHash) -> Result<Vec<u8>, Damage> {
-    let text = match form {
+    let text = match if is_open(form) { form - OPEN } else { form } {
         0 => bytes.to_vec(),
         DICTIONARY => {
             let size =
@@ -119,17 +132,16 @@ pub(super) fn unpack(form: i64, size: i64, bytes: &[u8], hash: StateHash) -> Res
     Ok(text)
 }
 
-/// The document of a row with the columns `hash`, `form`, `size` and `data`, beginning at `first`. None if it does not exist,
-/// or is damaged: to callers that derive something from it, both are the same.
-pub(super) fn document(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Document>> {
-    let Some(hash) = row.get_ref(first)?.as_bytes_or_null().ok().flatten().and_then(StateHash::read) else {
-        return Ok(None);
-    };
-    let number = |column: usize| row.get_ref(column).map(|value| value.as_i64().unwrap_or(PRUNED));
-    let (form, size) = (number(first + 1)?, number(first + 2)?);
-    let bytes = row.get_ref(first + 3)?.as_bytes_or_null().ok().flatten().unwrap_or_default();
-    let text = unpack(form, size, bytes, hash).ok();
-    Ok(text.and_then(|text| Document::parse(text).ok()))
+/// The bytes of a document as a column: TEXT if they are not compressed.
+pub(super) struct Column<'p>(pub(super) &'p Packed);
+
+impl ToSql for Column<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self.0.form {
+            0 | SHARED => ValueRef::Text(&self.0.bytes),
+            _ => ValueRef::Blob(&self.0.bytes),
+        }))
+    }
 }
 
 /// A compressor, with a buffer for its output.

@@ -10,12 +10,13 @@ use annals_core::{Key, Stored};
 use rusqlite::Connection;
 
 use super::SqliteStore;
+use super::content::latest;
 use super::facts::Prepared;
 use super::finding::{Finding, IndexText};
 use super::held::{self, InHome};
 use super::kind::Kind;
 use super::numbers::{DocumentRow, SessionRow};
-use super::rows::{below, latest, number, session_row};
+use super::rows::{below, number, session_row};
 use super::state::{State, state};
 use super::text_index::entry::{IndexContext, IndexEntry};
 use crate::figures::Figures;

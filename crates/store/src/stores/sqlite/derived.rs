@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use annals_core::id::{Millis, SessionId};
 use annals_core::lens::{Message, Session};
 use annals_core::{Key, Provenance, Stored, Usage};
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::codec;
+use super::content;
 use super::facts::{FIGURES, Facts, figures_of, store_call, store_message, usage_of};
 use super::kind::Kind;
 use super::numbers::{DocumentRow, SessionRow};
@@ -87,6 +88,22 @@ pub(super) fn add_up(
     Ok(summary)
 }
 
+/// When the first message of each session was made.
+pub(super) fn beginnings(connection: &Connection) -> rusqlite::Result<HashMap<SessionId, Millis>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT d.id, (SELECT min(m.made) FROM message m WHERE m.session = d.n) FROM document d \
+         WHERE d.owner = 0 AND d.kind = 2",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut found = HashMap::new();
+    while let Some(row) = rows.next()? {
+        if let (Ok(id), Some(made)) = (SessionId::parse(row.get_ref(0)?.as_str()?), row.get(1)?) {
+            found.insert(id, made);
+        }
+    }
+    Ok(found)
+}
+
 /// The names in a stored list.
 pub(super) fn names(list: &str) -> Vec<String> {
     serde_json::from_str(list).unwrap_or_default()
@@ -108,7 +125,7 @@ pub(super) fn refresh(connection: &Connection) -> rusqlite::Result<()> {
                     None,
                     row.get::<_, Option<String>>(1)?.as_deref(),
                 );
-                Ok(key.zip(codec::document(row, 2)?))
+                Ok(key.zip(content::document(connection, n.document(), row, 2)?))
             })
             .optional()?
             .flatten();
@@ -285,7 +302,7 @@ pub(super) fn rederive_states(connection: &Connection) -> rusqlite::Result<()> {
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<rusqlite::Result<_>>()?;
     for (session, n, known) in known {
-        let Some(document) = rows::latest(connection, n)? else { continue };
+        let Some(document) = content::latest(connection, n)? else { continue };
         let state = Figures::of(&document.lens::<Message<'_>>(), 0).state.number();
         if state != known {
             update.execute((session, n, state))?;
@@ -335,7 +352,7 @@ fn rederive_one(
     n: DocumentRow,
     key: Option<Key>,
 ) -> rusqlite::Result<()> {
-    if let (Some(key), Some(document)) = (key, rows::latest(connection, n)?) {
+    if let (Some(key), Some(document)) = (key, content::latest(connection, n)?) {
         Facts::of(&key, &document).store(connection, session, owner, n)?;
     }
     Ok(())

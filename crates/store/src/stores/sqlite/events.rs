@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::numbers::{DocumentRow, SessionRow};
 use super::past::{revision, touched_sessions};
 use super::rows::{documents_of, listed, placed};
+use super::tail;
 use crate::events::{Event, EventChange};
 use crate::home::Revision;
 
@@ -194,6 +195,9 @@ fn change(
     let Some(placed) = placed(connection, n)?.filter(|placed| sessions.contains(&placed.session)) else {
         return Ok(None);
     };
+    if let Some(append) = tail::appended(connection, n, revision)? {
+        return Ok(Some(EventChange::Append(placed.key, append)));
+    }
     let Some(state) = state_after(connection, n, revision)? else { return Ok(None) };
     let key = match (placed.key, state.project.and_then(|project| ProjectId::parse(&project).ok())) {
         (Key::Session(_, session), Some(project)) => Key::Session(project, session),

@@ -2,7 +2,7 @@
 
 use annals_core::id::Millis;
 use annals_core::json::Node;
-use annals_core::lens::{Message, ToolPart};
+use annals_core::lens::{Message, Part};
 use annals_core::{Document, Key, Position, Provenance, Stored, Usage};
 use rusqlite::{Connection, Row};
 
@@ -64,9 +64,12 @@ impl Facts {
             }
             Key::Part(..) => {
                 let root = document.root();
-                let is_tool = root.get("type").and_then(Node::as_text).is_some_and(|kind| kind == "tool");
-                let call = is_tool.then(|| document.lens::<ToolPart<'_>>());
-                call.and_then(|part| Call::of(&part)).map_or(Facts::None, Facts::Call)
+                let kind = root.get("type").and_then(Node::as_text);
+                let is_tool = kind.is_some_and(|kind| kind == "tool" || kind == "tool_use");
+                match is_tool.then(|| document.lens::<Part<'_>>()) {
+                    Some(Part::Tool(part)) => Call::of(&part).map_or(Facts::None, Facts::Call),
+                    _ => Facts::None,
+                }
             }
             _ => Facts::None,
         }

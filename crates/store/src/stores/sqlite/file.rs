@@ -177,7 +177,7 @@ impl StoreFile {
         }
         let emptied = self.exclusively(|connection| {
             connection.busy_timeout(SHORT_PATIENCE)?;
-            let emptied = empty_log(connection);
+            let emptied = sqlite::empty_log(connection);
             connection.busy_timeout(sqlite::OUR_PATIENCE)?;
             emptied
         })?;
@@ -259,12 +259,6 @@ impl Drop for Writing<'_> {
         }
         let _ = self.writer.queue.unlock();
     }
-}
-
-/// Copies the log into the main file and empties it. False if a reader still uses it.
-pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
-    let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-    Ok(busy == 0)
 }
 
 /// The number of the last revision; 0 in an empty store.

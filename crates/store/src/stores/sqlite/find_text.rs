@@ -23,10 +23,10 @@ use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, Score, SegmentReader, Term};
 
 use super::SqliteStore;
-use super::codec;
+use super::content::{self, latest};
 use super::kind::Kind;
 use super::numbers::{DocumentRow, SessionRow};
-use super::rows::{Placed, latest, placed, session_row};
+use super::rows::{Placed, placed, session_row};
 use super::text_index::entry::{MADE, NUMBER, PROPERTY, SESSION, TEXT, WEIGHT};
 use crate::home::{Read, ReadError};
 use crate::parallel;
@@ -268,7 +268,7 @@ impl SqliteStore {
                 }
                 let Some(kind) = Kind::from_number(row.get(1)?) else { continue };
                 let n: DocumentRow = row.get(0)?;
-                let Some(document) = codec::document(row, 2)? else { continue };
+                let Some(document) = content::document(connection, n, row, 2)? else { continue };
                 let mut is_match = false;
                 searchable(&kind.any_key(), &document, &mut |text| {
                     is_match = is_match || pattern.is_match(text);

@@ -84,8 +84,11 @@ impl SqliteStore {
         if resemblance.is_same_place || (resemblance.is_still_there && !resemblance.is_store_elsewhere) {
             return Ok(resemblance);
         }
-        let here: HashSet<SessionId> =
+        let mut here: HashSet<SessionId> =
             source.survey()?.sessions.into_iter().map(|sighting| sighting.session).collect();
+        // The store knows nothing of sessions that were forgotten, so they must not count against the home.
+        let forgotten = self.forgotten_sessions()?;
+        here.retain(|session| !forgotten.contains(session));
         resemblance.n_here = here.len();
         for (id, _) in self.origins_in(home.n)?.iter().filter(|(_, origin)| !origin.is_gone) {
             resemblance.n_known += 1;

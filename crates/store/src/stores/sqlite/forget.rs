@@ -12,6 +12,7 @@ use super::numbers::{DocumentRow, SessionRow};
 use super::prune::documents_of_session;
 use super::rows::session_row;
 use crate::home::ReadError;
+use crate::ops::FORGOTTEN;
 use crate::scratch;
 use crate::state_hash::StateHash;
 use crate::upkeep::{ForgetError, Forgotten};
@@ -20,8 +21,6 @@ use crate::upkeep::{ForgetError, Forgotten};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long to wait between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The text that replaces the reason of a revision.
-const REASON: &str = "forgotten";
 
 impl SqliteStore {
     pub(super) fn has_forgotten(&self, session: &SessionId) -> Result<bool, ReadError> {
@@ -133,9 +132,10 @@ fn remove(
     forgotten.n_revisions += connection.execute(
         "UPDATE revision SET reason = ?2 WHERE instr(reason, ?1) OR operation IN \
          (SELECT operation FROM operation_session WHERE session = ?1)",
-        (id, REASON),
+        (id, FORGOTTEN),
     )?;
-    super::operations::forget(connection, session, REASON)?;
+    super::sharing::sweep(connection)?;
+    super::operations::forget(connection, session, FORGOTTEN)?;
     connection
         .execute("INSERT OR IGNORE INTO forgotten (hash) VALUES (?1)", [StateHash::of(id.as_bytes())])?;
     Ok(true)
@@ -150,12 +150,13 @@ fn remove_documents(
     forgotten.n_revisions += connection.execute(
         "UPDATE revision SET reason = ?2 WHERE session = ?1 OR (n IN (SELECT revision FROM touched WHERE session = ?1) \
          AND NOT EXISTS (SELECT 1 FROM touched t WHERE t.revision = revision.n AND t.session NOT IN (0, ?1)))",
-        (session, REASON),
+        (session, FORGOTTEN),
     )?;
     let documents = documents_of_session(connection, session)?;
     for n in &documents {
         forgotten.n_states +=
             connection.prepare_cached("DELETE FROM past WHERE document = ?1")?.execute([n])?;
+        connection.prepare_cached("DELETE FROM tail WHERE document = ?1")?.execute([n])?;
         connection.prepare_cached("DELETE FROM held WHERE document = ?1")?.execute([n])?;
         connection.prepare_cached("DELETE FROM operation_change WHERE document = ?1")?.execute([n])?;
         connection.prepare_cached("DELETE FROM document WHERE n = ?1")?.execute([n])?;

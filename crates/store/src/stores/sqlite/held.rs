@@ -12,11 +12,12 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use serde::{Deserialize, Serialize};
 
 use super::codec;
+use super::content::{self, latest};
 use super::facts::Prepared;
 use super::numbers::{DocumentRow, SessionRow};
 use super::origin;
 use super::revise::{Put, Revising};
-use super::rows::{documents_of, latest};
+use super::rows::documents_of;
 use super::state::{State, state_at};
 use crate::follow::{HomeNumber, Look};
 use crate::state_hash::StateHash;
@@ -184,12 +185,6 @@ pub(super) fn is_plain(connection: &Connection, document: &State) -> rusqlite::R
 /// Whether the table `held` has any rows.
 pub(crate) fn has_any(connection: &Connection) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT 1 FROM held LIMIT 1")?.exists([])
-}
-
-/// Whether any home has, or had, a document.
-pub(super) fn is_followed(connection: &Connection, document: &State) -> rusqlite::Result<bool> {
-    Ok(document.home.is_some()
-        || connection.prepare_cached("SELECT 1 FROM held WHERE document = ?1")?.exists([document.n])?)
 }
 
 /// The state of a document that a home had when it was last looked at.
@@ -647,7 +642,7 @@ pub(super) fn state_with(
         let form: i64 = row.get::<_, Option<i64>>(1)?.unwrap_or(codec::PRUNED);
         let size: i64 = row.get::<_, Option<i64>>(2)?.unwrap_or(0);
         let data = row.get_ref(3)?.as_bytes_or_null()?.unwrap_or_default();
-        if let Ok(text) = codec::unpack(form, size, data, wanted)
+        if let Ok(text) = content::unpack(connection, form, size, data, wanted)?
             && let Ok(document) = Document::parse(text)
         {
             return Ok(Some((document, Provenance::from_number(row.get(6)?))));

@@ -1,5 +1,6 @@
 //! The numbers by which tables refer to rows, as types: a session's number cannot be mistaken for a message's, or for a count.
 
+use annals_core::id::Millis;
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 
 use serde::{Deserialize, Serialize};
@@ -62,3 +63,6 @@ macro_rules! column {
 column!(HomeNumber, HomeNumber);
 column!(DocumentRow, DocumentRow);
 column!(SessionRow, SessionRow);
+
+/// A moment in the order of revisions: time, then number.
+pub(super) type RevisionMoment = (Millis, i64);

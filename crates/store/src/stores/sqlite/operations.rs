@@ -18,7 +18,8 @@ use super::revise::Revising;
 use super::rows::{number_of, placed};
 use super::state::state_at;
 use super::{SqliteStore, derived};
-use crate::home::pieces::{FILES, Piece, hash_of};
+use crate::home::beside::FilesBeside;
+use crate::home::pieces::{Piece, hash_of};
 use crate::home::{CommitError, ReadError, Receipt, Write};
 use crate::ops::plan::OperationPlan;
 use crate::ops::record::{Before, NotedChange, NotedPiece, OperationLock, OperationLog, Step};
@@ -46,7 +47,7 @@ pub(super) fn follow_home(
             "UPDATE operation_piece SET place = ?3 || substr(place, length(?2)) WHERE substr(place, 1, length(?2)) = ?2 \
              AND EXISTS (SELECT 1 FROM operation_step s WHERE s.operation = operation_piece.operation \
              AND s.n = operation_piece.step AND s.place = ?1)",
-            (FILES, &within, &to),
+            (FilesBeside::Created.name(), &within, &to),
         )
         .map(drop)
 }
@@ -130,7 +131,7 @@ impl OperationLog for SqliteStore {
         Ok(operation)
     }
 
-    fn note_forget(&self, request: &OperationRequest) -> Result<i64, CommitError> {
+    fn note_final(&self, request: &OperationRequest) -> Result<i64, CommitError> {
         let failed = |error: rusqlite::Error| self.commit_error(&error);
         let writing = self.write()?;
         let operation =
@@ -413,7 +414,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Operation> {
 /// Adds to an operation its places, sessions and revisions.
 fn complete(connection: &Connection, mut operation: Operation) -> rusqlite::Result<Operation> {
     let mut places = connection.prepare_cached(
-        "SELECT place FROM operation_step WHERE operation = ?1 AND state = 1 AND place <> 'files' GROUP BY place ORDER BY min(n)",
+        "SELECT place FROM operation_step WHERE operation = ?1 AND state = 1 AND place NOT IN ('files', 'working tree') GROUP BY place ORDER BY min(n)",
     )?;
     operation.places =
         places.query_map([operation.number], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;

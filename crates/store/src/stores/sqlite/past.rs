@@ -8,11 +8,13 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::SqliteStore;
+use super::codec;
 use super::kind::Kind;
-use super::numbers::{DocumentRow, SessionRow};
-use super::read::{RevisionMoment, View};
+use super::numbers::{DocumentRow, RevisionMoment, SessionRow};
+use super::read::View;
 use super::rows::{documents_of, listed, session_row};
 use super::scan::{Bound, EXAMINED, Examined, examine, is_of};
+use super::tail;
 use crate::history::{At, Changed, History, LogQuery, Revision, Touched};
 use crate::home::{InProgress, Past, Read, ReadError, row_place};
 
@@ -207,17 +209,25 @@ fn changed(
     let after = match since == revision {
         true => connection
             .prepare_cached(&format!("SELECT {EXAMINED} FROM document x WHERE n = ?1"))?
-            .query_row([n], |row| text(row, None))?,
+            .query_row([n], |row| {
+                let is_open = row.get_ref(1)?.as_i64().is_ok_and(codec::is_open);
+                match text(connection, row, None)? {
+                    Ok(Some(rest)) if is_open => {
+                        Ok(tail::complete(connection, n, &rest, None)?.map_err(drop))
+                    }
+                    after => Ok(after),
+                }
+            })?,
         false => connection
             .prepare_cached(&format!("SELECT {EXAMINED} FROM past x WHERE document = ?1 AND since = ?2"))?
-            .query_row((n, revision), |row| text(row, Some((n, revision))))?,
+            .query_row((n, revision), |row| text(connection, row, Some((n, revision))))?,
     };
     let before = connection
         .prepare_cached(&format!(
             "SELECT {EXAMINED}, x.since FROM past x JOIN revision r ON r.n = x.since \
              WHERE x.document = ?1 AND (r.time, r.n) < (?2, ?3) ORDER BY r.time DESC, r.n DESC LIMIT 1"
         ))?
-        .query_row((n, time, revision), |row| text(row, Some((n, row.get("since")?))))
+        .query_row((n, time, revision), |row| text(connection, row, Some((n, row.get("since")?))))
         .optional()?
         .unwrap_or(Ok(None));
     // A text that was pruned or is damaged counts as not kept, too.
@@ -226,8 +236,12 @@ fn changed(
 }
 
 /// The document of a state. None if it did not exist. An error if it existed and its text is not available.
-fn text(row: &Row<'_>, bound: Bound) -> rusqlite::Result<Result<Option<Document>, ()>> {
-    Ok(match examine(row, 0, bound)? {
+fn text(
+    connection: &Connection,
+    row: &Row<'_>,
+    bound: Bound,
+) -> rusqlite::Result<Result<Option<Document>, ()>> {
+    Ok(match examine(connection, row, 0, bound)? {
         Examined::Absent => Ok(None),
         Examined::Text(text) => Document::parse(text).map(Some).map_err(drop),
         Examined::Pruned | Examined::Flawed(_) => Err(()),

@@ -13,6 +13,7 @@ use super::kind::Kind;
 use super::numbers::{DocumentRow, SessionRow};
 use super::operations;
 use super::rows::session_row;
+use super::sharing;
 use crate::home::CommitError;
 use crate::state_hash::StateHash;
 use crate::upkeep::{Pruned, PrunedSession};
@@ -98,6 +99,9 @@ fn prune(
         if total.states > 0 {
             pruned.sessions.push(total);
         }
+    }
+    if doing == Doing::Removing {
+        sharing::sweep(connection)?;
     }
     pruned.sessions.sort_by_key(|session| std::cmp::Reverse(session.bytes));
     (pruned.operation_states, pruned.operation_bytes) =

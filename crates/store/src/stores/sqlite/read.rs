@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::SqliteStore;
 use super::derived::{self, figures_of_session, n_parts};
 use super::kind::Kind;
-use super::numbers::{DocumentRow, SessionRow};
+use super::numbers::{DocumentRow, RevisionMoment, SessionRow};
 use super::quarantine::quarantine;
 use super::rows::{LEADER_FIRST, below, in_order, number, number_of, session_row};
 use super::scan::is_of;
@@ -32,9 +32,6 @@ use state_row::{STATE, StateRow};
 const PAGE: usize = 64;
 /// Reading in one transaction ends with the message that reaches this many bytes.
 const PAGE_BYTES: usize = 8 << 20;
-
-/// A moment in the order of revisions: time, then number.
-pub(super) type RevisionMoment = (Millis, i64);
 
 /// The store at one moment, or as it is now.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +55,7 @@ impl<'s> View<'s> {
             let sql = format!("SELECT {STATE} FROM document x WHERE n = ?1");
             return connection
                 .prepare_cached(&sql)?
-                .query_row([n], |row| StateRow::read(row, 0, None))
+                .query_row([n], |row| StateRow::read(connection, row, 0, None)?.complete(connection, n, None))
                 .optional();
         };
         // A state that was dated back has the higher number of the two in `since`; no step followed it then.
@@ -69,7 +66,9 @@ impl<'s> View<'s> {
         );
         let found = connection
             .prepare_cached(&latest)?
-            .query_row((n, time, number), |row| StateRow::read_then(row, None, time))
+            .query_row((n, time, number), |row| {
+                StateRow::read_then(connection, row, None, time)?.complete(connection, n, self.at)
+            })
             .optional()?;
         if found.is_some() {
             return Ok(found);
@@ -81,7 +80,9 @@ impl<'s> View<'s> {
         );
         connection
             .prepare_cached(&earlier)?
-            .query_row((n, time, number), |row| StateRow::read_then(row, Some((n, row.get("since")?)), time))
+            .query_row((n, time, number), |row| {
+                StateRow::read_then(connection, row, Some((n, row.get("since")?)), time)
+            })
             .optional()
     }
 
@@ -477,6 +478,13 @@ impl Summaries for View<'_> {
         self.store.read(|connection| derived::summaries(connection, sessions))
     }
 
+    fn beginnings(&self) -> Result<HashMap<SessionId, Millis>, ReadError> {
+        match self.at {
+            Some(_) => Ok(HashMap::new()),
+            None => self.store.read(derived::beginnings),
+        }
+    }
+
     fn figures(
         &self,
         session: &SessionRecord,
@@ -574,6 +582,10 @@ impl Summaries for SqliteStore {
         View::now(self).summarize(sessions)
     }
 
+    fn beginnings(&self) -> Result<HashMap<SessionId, Millis>, ReadError> {
+        View::now(self).beginnings()
+    }
+
     fn figures(
         &self,
         session: &SessionRecord,
@@ -623,7 +635,7 @@ fn states_below(
             position: Position::new(row.get(2)?),
             is_it: row.get(3)?,
         };
-        visit(&below, StateRow::read(row, 4, None)?);
+        visit(&below, StateRow::read(connection, row, 4, None)?.complete(connection, below.n, None)?);
     }
     Ok(())
 }

@@ -8,10 +8,10 @@ use annals_core::id::Millis;
 use rusqlite::Connection;
 
 use super::backup::{Draft, identify};
-use super::file::{empty_log, lock_file};
+use super::file::lock_file;
 use crate::platform;
 use crate::scratch::parent_of;
-use crate::sqlite::{self, Connections, Ours, Tolerance};
+use crate::sqlite::{self, Connections, Ours, Tolerance, empty_log};
 use crate::upkeep::{BackupError, RestoredBackup};
 
 /// How long to wait for readers before the log is kept as it is.

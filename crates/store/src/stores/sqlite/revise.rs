@@ -5,16 +5,18 @@ mod slots;
 use std::collections::HashMap;
 
 use annals_core::id::{MessageId, Millis, PartId, SessionId};
-use annals_core::{Document, Key, Position, stream};
+use annals_core::{Append, AppendError, Document, Key, Position, stream};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::clock;
-use super::codec;
+use super::codec::Column;
+use super::content::latest;
 use super::facts::{Facts, Prepared};
 use super::kind::Kind;
 use super::numbers::{DocumentRow, SessionRow};
-use super::rows::{is_held, latest};
+use super::rows::is_held;
 use super::state::{State, state};
+use super::streaming;
 use crate::follow::HomeNumber;
 use crate::summary::SessionState;
 use slots::{MessageSlot, Slot};
@@ -154,12 +156,52 @@ impl<'c> Revising<'c> {
         Ok(number)
     }
 
-    /// The latest state of a document, if anything is known of it.
+    /// The latest state of a document, if anything is known of it. A document that is open is closed first, so that its row has all of it.
     pub(super) fn state(&mut self, key: &Key) -> rusqlite::Result<Option<State>> {
         match self.owner(key)? {
-            Some((owner, id)) => state(self.connection, owner.n, Kind::of(key), &id),
+            Some((owner, id)) => self.closed_state(owner, Kind::of(key), &id),
             None => Ok(None),
         }
+    }
+
+    fn closed_state(&self, owner: Slot, kind: Kind, id: &str) -> rusqlite::Result<Option<State>> {
+        let found = state(self.connection, owner.n, kind, id)?;
+        let Some(open) = found.as_ref().filter(|found| found.is_open) else { return Ok(found) };
+        streaming::close(self.connection, open.n)?;
+        state(self.connection, owner.n, kind, id)
+    }
+
+    /// Appends text to a part that is being written in the store. None if that is not the case, so that the whole document has to be put.
+    pub(super) fn append(
+        &mut self,
+        key: &Key,
+        append: &Append,
+    ) -> rusqlite::Result<Option<Result<(), AppendError>>> {
+        let Some((owner, id)) = self.owner(key)?.filter(|_| matches!(key, Key::Part(..))) else {
+            return Ok(None);
+        };
+        let known = state(self.connection, owner.n, Kind::Part, &id)?;
+        let Some(known) = known.filter(|known| known.is_present && known.home.is_none()) else {
+            return Ok(None);
+        };
+        let is_stream = known.is_open
+            || (latest(self.connection, known.n)?.is_some_and(|old| stream::is_unended_text(key, &old))
+                && !known.is_followed(self.connection)?);
+        if !is_stream || !self.is_answering(key, owner.n)? {
+            return Ok(None);
+        }
+        if let Err(error) = streaming::prepare(self.connection, known.n, append, self.time)? {
+            return Ok(Some(Err(error)));
+        }
+        let number = self.number()?;
+        streaming::add(self.connection, known.n, number, append)?;
+        self.connection
+            .prepare_cached("UPDATE document SET revision = ?2 WHERE n = ?1")?
+            .execute((known.n, number))?;
+        let session = self.session_of(key)?;
+        self.touch(session).written += 1;
+        self.documents.push(known.n);
+        Ok(Some(Ok(())))
     }
 
     /// Whether nothing can be known of a document, because its owner was stored just now.
@@ -193,7 +235,7 @@ impl<'c> Revising<'c> {
         let (owner, id) = self.owner_or_new(key)?;
         let known = match owner.is_new {
             true => None,
-            false => state(self.connection, owner.n, Kind::of(key), &id)?,
+            false => self.closed_state(owner, Kind::of(key), &id)?,
         };
         self.put_at(owner, &id, known, key, prepared, document)
     }
@@ -235,7 +277,9 @@ impl<'c> Revising<'c> {
         if known.is_present && known.hash == Some(prepared.packed.hash) && is_same_place {
             return Ok(Put::Unchanged);
         }
-        let is_step = match document.filter(|_| is_same_place) {
+        // What an operation changes can be changed back, so the state before is kept.
+        let may_be_step = is_same_place && self.operation.is_none();
+        let is_step = match document.filter(|_| may_be_step) {
             Some(document) => {
                 let old = latest(self.connection, known.n)?;
                 old.is_some_and(|old| stream::continues(key, &old, document))
@@ -243,7 +287,8 @@ impl<'c> Revising<'c> {
             }
             None => false,
         };
-        let is_step = is_step && known.home == self.home && !is_held(self.connection, known.n, known.hash)?;
+        let is_step = is_step && known.home == self.home;
+        let is_step = is_step && !is_held(self.connection, known.n, known.hash)?;
         let number = self.number()?;
         // A placeholder is not a state, so there is nothing to keep of it.
         let is_kept = !is_step && known.since != 0;
@@ -272,7 +317,7 @@ impl<'c> Revising<'c> {
                 prepared.packed.hash,
                 prepared.packed.form,
                 prepared.packed.size as i64,
-                Bytes(&prepared.packed),
+                Column(&prepared.packed),
             ])?;
         let session = self.session_of(key)?;
         prepared.facts.store(self.connection, session, owner.n, known.n)?;
@@ -342,7 +387,7 @@ impl<'c> Revising<'c> {
                 prepared.map(|prepared| prepared.packed.hash.bound(n, number, project)),
                 prepared.map(|prepared| prepared.packed.form),
                 prepared.map(|prepared| prepared.packed.size as i64),
-                prepared.map(|prepared| Bytes(&prepared.packed)),
+                prepared.map(|prepared| Column(&prepared.packed)),
             ])?;
         let session = self.session_of(key)?;
         let touched = self.touch(session);
@@ -474,7 +519,7 @@ impl<'c> Revising<'c> {
                 prepared.packed.hash,
                 prepared.packed.form,
                 prepared.packed.size as i64,
-                Bytes(&prepared.packed),
+                Column(&prepared.packed),
             ])?;
         let n = DocumentRow(self.connection.last_insert_rowid());
         let session = self.session_of(key)?;
@@ -569,17 +614,4 @@ fn set_position(connection: &Connection, n: DocumentRow, position: Position) -> 
         .prepare_cached("UPDATE document SET position = ?2 WHERE n = ?1")?
         .execute((n, position.number()))
         .map(drop)
-}
-
-/// The bytes of a document as a column: TEXT if they are not compressed.
-struct Bytes<'p>(&'p codec::Packed);
-
-impl rusqlite::ToSql for Bytes<'_> {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        use rusqlite::types::{ToSqlOutput, ValueRef};
-        Ok(ToSqlOutput::Borrowed(match self.0.form {
-            0 => ValueRef::Text(&self.0.bytes),
-            _ => ValueRef::Blob(&self.0.bytes),
-        }))
-    }
 }

@@ -1,10 +1,9 @@
 //! Rows of documents: the number of a document, the documents below another one, and their order.
 
-use annals_core::{Document, Key, Position};
+use annals_core::{Key, Position};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::codec;
 use super::kind::Kind;
 use super::numbers::{DocumentRow, SessionRow};
 use crate::state_hash::StateHash;
@@ -45,15 +44,6 @@ pub(super) fn number_of(connection: &Connection, key: &Key) -> rusqlite::Result<
         },
         key => number(connection, session, Kind::of(key), ""),
     }
-}
-
-/// A document as it is now, for callers that derive something from it or compare with it. None if it is damaged.
-pub(super) fn latest(connection: &Connection, n: DocumentRow) -> rusqlite::Result<Option<Document>> {
-    connection
-        .prepare_cached("SELECT hash, form, size, data FROM document WHERE n = ?1")?
-        .query_row([n], |row| codec::document(row, 0))
-        .optional()
-        .map(Option::flatten)
 }
 
 /// The document with a number, and the documents it belongs to.

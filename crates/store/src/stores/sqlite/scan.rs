@@ -6,6 +6,7 @@ use rusqlite::{Connection, Row};
 
 use super::SqliteStore;
 use super::codec::{self, Damage};
+use super::content;
 use super::kind::Kind;
 use super::numbers::DocumentRow;
 use crate::sqlite::salvage::{Scan, Unreadable};
@@ -55,7 +56,12 @@ pub(super) const EXAMINED: &str = "x.hash, x.form, x.size, x.data, x.project";
 pub(super) type Bound = Option<(DocumentRow, i64)>;
 
 /// Compares a state with its hash. A row that was damaged may hold anything.
-pub(super) fn examine(row: &Row<'_>, first: usize, bound: Bound) -> rusqlite::Result<Examined> {
+pub(super) fn examine(
+    connection: &Connection,
+    row: &Row<'_>,
+    first: usize,
+    bound: Bound,
+) -> rusqlite::Result<Examined> {
     let (hash, form, size) = (row.get_ref(first)?, row.get_ref(first + 1)?, row.get_ref(first + 2)?);
     let data = row.get_ref(first + 3)?;
     let flawed = |what: &str| Ok(Examined::Flawed(what.to_owned()));
@@ -72,7 +78,7 @@ pub(super) fn examine(row: &Row<'_>, first: usize, bound: Bound) -> rusqlite::Re
         ValueRef::Null if form == codec::PRUNED => return Ok(Examined::Pruned),
         _ => return flawed("its text is missing"),
     };
-    Ok(match codec::unpack(form, size, bytes, hash) {
+    Ok(match content::unpack(connection, form, size, bytes, hash)? {
         Ok(text) if text.len() as i64 != size => Examined::Flawed(Damage::Hash.to_string()),
         Ok(text) => Examined::Text(text),
         Err(damage) => Examined::Flawed(damage.to_string()),

@@ -11,7 +11,7 @@ mod totals;
 use std::io;
 use std::path::PathBuf;
 
-use annals_core::{Change, Document, Key, Transaction};
+use annals_core::{Change, Document, Key, Stored, Transaction, early};
 use rusqlite::{Connection, ErrorCode};
 
 use super::OpencodeDatabase;
@@ -20,15 +20,22 @@ use super::diff_file::{self, DiffFile};
 use super::pieces::{ChangeScope, differences};
 use super::row::place_of;
 use super::schema::{self, Schema};
+use crate::home::appends::as_puts;
+use crate::home::space::Space;
 use crate::home::{CommitError, Native, Read, Receipt, Write};
 use crate::homes::opencode::foreign::refuse_foreign;
+use crate::lease::{LeaseDirectory, Leases};
 use crate::project::IdentityRule;
 use crate::sqlite;
 use applier::Applier;
 
+/// The end of the name of the directory with leases, beside the database.
+pub(super) const LEASES: &str = "-annals-leases";
+
 impl Write for OpencodeDatabase {
     fn commit(&self, transaction: Transaction) -> Result<Receipt, CommitError> {
-        let (_, mut changes) = transaction.into_parts();
+        let (_, changes) = transaction.into_parts();
+        let mut changes = as_puts(self, changes)?;
         if changes.is_empty() {
             return Ok(Receipt::default());
         }
@@ -64,8 +71,21 @@ impl Write for OpencodeDatabase {
         Native::Held { document: lost.iter().fold(document, without), lost }
     }
 
+    /// Its OpenCode refuses to serve a session with parts of an unknown type.
+    fn in_its_terms(&self, documents: Vec<Stored>) -> Vec<Stored> {
+        early::translated(documents)
+    }
+
     fn identity_rule(&self) -> IdentityRule {
         if self.schema.knows_remotes() { IdentityRule::Remote } else { IdentityRule::RootCommit }
+    }
+
+    fn space(&self) -> Option<&dyn Space> {
+        Some(self)
+    }
+
+    fn leases(&self) -> Option<Box<dyn Leases>> {
+        Some(Box::new(LeaseDirectory::at(sqlite::beside(&self.path, LEASES))))
     }
 }
 
@@ -92,9 +112,9 @@ fn order_of(change: &Change) -> (bool, i8) {
         Key::Part(..) => 3,
         Key::Todo(_) | Key::Diff(_) | Key::Share(_) | Key::LegacyShare(_) | Key::Record(..) => 4,
     };
-    match change.document {
-        Some(_) => (false, level),
-        None => (true, -level),
+    match change.is_deletion() {
+        false => (false, level),
+        true => (true, -level),
     }
 }
 
@@ -104,7 +124,7 @@ impl OpencodeDatabase {
         let applied = self.apply_noted(connection, changes);
         let receipt = self.end(connection, applied)?;
         for change in changes {
-            if let Change { key: Key::Diff(session), document: None, .. } = change
+            if let (Key::Diff(session), true) = (&change.key, change.is_deletion())
                 && let Some(path) = self.diff_path(session)
             {
                 diff_file::remove(&path)
@@ -150,7 +170,7 @@ impl OpencodeDatabase {
         let receipt = self.apply(connection, changes)?;
         let after = scope.rows(connection).map_err(failed)?;
         for (file, change) in files.iter_mut().zip(scope.diffs.iter()) {
-            file.after = change.document.as_ref().map(|document| document.bytes().to_vec());
+            file.after = change.document().map(|document| document.bytes().to_vec());
         }
         files.retain(|file| file.before != file.after);
         noter.note(&differences(before, after).into_iter().chain(files).collect::<Vec<_>>())?;
@@ -173,7 +193,7 @@ impl OpencodeDatabase {
             let staged = scope.spawn(|| diff_file::stage(&diffs));
             let mut applier = Applier::new(self, connection, &schema, changes);
             for change in changes {
-                match &change.document {
+                match change.document() {
                     Some(document) => applier.put(change, document)?,
                     None => applier.delete(change)?,
                 }
@@ -185,13 +205,13 @@ impl OpencodeDatabase {
         // Files are there before the rows are: OpenCode since 1.16 does not look at them, and earlier versions only at
         // that of a session they know.
         diff_file::place(staged).map_err(failed)?;
-        let written = changes.iter().filter(|change| change.document.is_some()).count();
+        let written = changes.iter().filter(|change| !change.is_deletion()).count();
         Ok(Receipt { written, deleted: changes.len() - written, revision: None, completed })
     }
 
     /// The files that changes put.
     fn diffs<'c>(&self, changes: &'c [Change]) -> Result<Vec<DiffFile<'c>>, CommitError> {
-        let diff = |change: &'c Change| match (&change.key, &change.document) {
+        let diff = |change: &'c Change| match (&change.key, change.document()) {
             (Key::Diff(session), Some(document)) => Some(match self.diff_path(session) {
                 Some(path) => Ok(DiffFile { path, bytes: document.bytes() }),
                 None => Err(refused(&change.key, "the database is not in a directory of OpenCode's")),

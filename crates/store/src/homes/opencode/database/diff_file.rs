@@ -14,10 +14,15 @@ use crate::home::{Quarantined, UnreadableReason};
 use crate::{parallel, platform};
 
 impl OpencodeDatabase {
+    /// Whether the database has a name of OpenCode's, so that what is beside it belongs to OpenCode too.
+    pub(super) fn has_place_in_directory(&self) -> bool {
+        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("opencode") && name.ends_with(".db")
+    }
+
     /// The file for a session's differences. `None` unless the database has a name and a place of OpenCode's.
     pub(super) fn diff_path(&self, session: &SessionId) -> Option<PathBuf> {
-        let name = self.path.file_name()?.to_str()?;
-        if !(name.starts_with("opencode") && name.ends_with(".db")) {
+        if !self.has_place_in_directory() {
             return None;
         }
         Some(self.path.parent()?.join("storage").join("session_diff").join(format!("{session}.json")))

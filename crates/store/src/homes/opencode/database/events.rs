@@ -14,6 +14,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::change_log::{ChangeLog, LogRead, RecordedChange};
 use crate::homes::opencode::arrange;
 use annals_core::id::{ERA_MILLIS, EventId, IdError, MessageId, Millis, PartId, ProjectId, SessionId};
 use annals_core::json::{Kind as JsonKind, Node};
@@ -27,7 +28,6 @@ use super::column::{self, DocumentColumn};
 use super::row::{damaged, text_of};
 use crate::home::{Quarantined, Read, ReadError, UnreadableReason};
 use crate::sqlite::is_damage;
-use crate::sync::source::{ChangeLog, LogRead, RecordedChange};
 
 /// Upper bound on the events read in one transaction.
 const PAGE: usize = 64;

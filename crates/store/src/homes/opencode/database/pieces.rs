@@ -226,14 +226,14 @@ impl<'s> ChangeScope<'s> {
                 Key::Project(id) => scope.add("project", "id", id.as_str()),
                 Key::Session(project, id) => {
                     scope.add("project", "id", project.as_str());
-                    if change.document.is_none() {
+                    if change.is_deletion() {
                         scope.add_session(id.as_str());
                     }
                 }
                 Key::Message(_, id) => {
                     scope.add("message", "id", id.as_str());
                     scope.add("session_message", "id", id.as_str());
-                    if change.document.is_none() {
+                    if change.is_deletion() {
                         scope.add("part", "message_id", id.as_str());
                     }
                 }

@@ -17,6 +17,7 @@ use super::row::{
     row_document, sort_parts, text_of,
 };
 use super::schema::Schema;
+use crate::change_log::ChangeLog;
 use crate::check::Problem;
 use crate::home::{
     Extent, Found, Inspect, MessageDetail, MessageRange, MessageRecord, Messages, Quarantined, Read,
@@ -178,6 +179,10 @@ impl Read for OpencodeDatabase {
     }
 
     fn inspect(&self) -> Option<&dyn Inspect> {
+        Some(self)
+    }
+
+    fn change_log(&self) -> Option<&dyn ChangeLog> {
         Some(self)
     }
 

@@ -19,7 +19,7 @@ use crate::home::{Read, ReadError};
 use crate::platform::Stamp;
 use crate::query::SessionQuery;
 use crate::sqlite::{self, is_damage};
-use crate::sync::source::{ChangeLog, HomeStamp, Sighting, Source, Survey};
+use crate::sync::source::{HomeStamp, Sighting, Source, Survey};
 
 impl Source for OpencodeDatabase {
     fn survey(&self) -> Result<Survey, ReadError> {
@@ -67,10 +67,6 @@ impl Source for OpencodeDatabase {
         let stamps = [Stamp::at(&file), Stamp::at(&sqlite::log_of(&file))];
         let written = stamps.iter().map(Stamp::written).max().unwrap_or(0);
         Some(HomeStamp { bytes: stamps.map(Stamp::to_bytes).concat(), written })
-    }
-
-    fn change_log(&self) -> Option<&dyn ChangeLog> {
-        Some(self)
     }
 }
 

@@ -21,9 +21,12 @@ use super::journal::{self, Journal, JournalStep};
 use super::layout::{Layout, flat_path};
 use super::read::locate;
 use super::{OpencodeDirectory, Root, Tree};
+use crate::home::appends::as_puts;
+use crate::home::space::Space;
 use crate::home::{CommitError, ConflictKind, Native, Receipt, UnreadableReason, Write};
 use crate::homes::opencode::foreign::refuse_foreign;
 use crate::ids::hex;
+use crate::lease::{LeaseDirectory, Leases};
 use crate::project::IdentityRule;
 use crate::{parallel, platform};
 
@@ -38,10 +41,11 @@ impl Write for OpencodeDirectory {
                 self.path.display()
             )));
         };
-        let (reason, mut changes) = transaction.into_parts();
+        let (reason, changes) = transaction.into_parts();
+        let mut changes = as_puts(self, changes)?;
         refuse_foreign(&changes)?;
         changes.sort_by_key(order_of);
-        let written = changes.iter().filter(|change| change.document.is_some()).count();
+        let written = changes.iter().filter(|change| !change.is_deletion()).count();
         let receipt =
             Receipt { written, deleted: changes.len() - written, revision: None, completed: Vec::new() };
         if changes.is_empty() {
@@ -58,7 +62,7 @@ impl Write for OpencodeDirectory {
         let edits: Vec<FileEdit<'_>> = changes.iter().map(FileEdit::of).collect();
         committer.commit(&reason, &edits)?;
         for change in &changes {
-            if let Change { key: Key::Session(_, session), document: None, .. } = change
+            if let (Key::Session(_, session), true) = (&change.key, change.is_deletion())
                 && locate(&root.tree(), session).is_ok_and(|left| left.is_empty())
             {
                 self.remove_older_copies(session);
@@ -78,6 +82,15 @@ impl Write for OpencodeDirectory {
 
     fn identity_rule(&self) -> IdentityRule {
         IdentityRule::RootCommit
+    }
+
+    fn space(&self) -> Option<&dyn Space> {
+        Some(self)
+    }
+
+    fn leases(&self) -> Option<Box<dyn Leases>> {
+        let directory = self.flat()?.files.absolute(journal::LEASES);
+        Some(Box::new(LeaseDirectory::at(directory.into())))
     }
 }
 
@@ -154,9 +167,9 @@ fn order_of(change: &Change) -> (bool, i8) {
         Key::Message(..) => 3,
         Key::Session(..) => 4,
     };
-    match change.document {
-        Some(_) => (false, level),
-        None => (true, -level),
+    match change.is_deletion() {
+        false => (false, level),
+        true => (true, -level),
     }
 }
 
@@ -169,7 +182,7 @@ pub(super) struct FileEdit<'e> {
 
 impl<'e> FileEdit<'e> {
     fn of(change: &'e Change) -> FileEdit<'e> {
-        let bytes = change.document.as_ref().map(Document::bytes);
+        let bytes = change.document().map(Document::bytes);
         FileEdit { path: flat_path(&change.key), bytes }
     }
 

@@ -8,6 +8,7 @@
 //! | `tx-<id>/<n>` | new contents, complete and synced before the decision |
 //! | `journal` | the decision: once this file is there the transaction will be done, by the next process if need be |
 //! | `last` | the journal of the last transaction, when it is done |
+//! | `leases/<session>` | who is writing to a session right now |
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,6 +23,7 @@ pub(super) const DIRECTORY: &str = ".annals";
 pub(super) const LOCK: &str = ".annals/lock";
 pub(super) const JOURNAL: &str = ".annals/journal";
 pub(super) const LAST: &str = ".annals/last";
+pub(super) const LEASES: &str = ".annals/leases";
 
 /// What the file `journal` says. Field names are part of the stored bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

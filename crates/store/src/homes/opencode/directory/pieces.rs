@@ -81,11 +81,11 @@ impl OpencodeDirectory {
         for change in changes {
             let place = [&root.prefix, &flat_path(&change.key)[..]].concat();
             let before = self.current(&place)?;
-            let after = change.document.as_ref().map(|document| document.bytes().to_vec());
+            let after = change.document().map(|document| document.bytes().to_vec());
             if before != after {
                 pieces.push(Piece { place, session: change.key.session().cloned(), before, after });
             }
-            if let Change { key: Key::Session(_, session), document: None, .. } = change {
+            if let (Key::Session(_, session), true) = (&change.key, change.is_deletion()) {
                 pieces.extend(self.older_pieces(session)?);
             }
         }
@@ -154,7 +154,7 @@ impl OpencodeDirectory {
 }
 
 /// The files at or below a path.
-fn files_below(root: &Root, path: &str) -> Vec<String> {
+pub(super) fn files_below(root: &Root, path: &str) -> Vec<String> {
     let Ok(entries) = root.files.dir.read_dir(path) else {
         return root.files.dir.is_file(path).then(|| path.to_owned()).into_iter().collect();
     };

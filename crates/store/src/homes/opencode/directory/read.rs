@@ -216,14 +216,19 @@ impl Inspect for OpencodeDirectory {
 
 impl SessionFiles for OpencodeDirectory {
     fn data_directory(&self, _session: &SessionRecord) -> Option<PathBuf> {
+        self.own_data_directory()
+    }
+}
+
+impl OpencodeDirectory {
+    /// The data directory, also where the home was opened by the path of its `storage`.
+    pub(super) fn own_data_directory(&self) -> Option<PathBuf> {
         match self.path.join("storage").is_dir() {
             true => Some(self.path.clone()),
             false => self.path.canonicalize().ok()?.parent().map(Path::to_owned),
         }
     }
-}
 
-impl OpencodeDirectory {
     fn measure_all(&self) -> Result<Extent, ReadError> {
         let mut extent = Extent::default();
         for tree in self.trees() {

@@ -62,6 +62,21 @@ impl<'a> Parts<'a> {
         self.add(&id, &TextPart { text: Some(text), synthetic, ..ids });
     }
 
+    /// A text that OpenCode added, with metadata as JSON.
+    pub(super) fn added_text(&mut self, text: Text<'_>, metadata: Option<&str>) {
+        let (id, (session_id, message_id)) = (self.next_id(), self.owners());
+        let part = TextPart {
+            id: Some(Text::from(&id)),
+            session_id,
+            message_id,
+            text: Some(text),
+            synthetic: Some(true),
+            metadata: metadata.map(|metadata| Json::Text(metadata.to_owned())),
+            ..TextPart::default()
+        };
+        self.add(&id, &part);
+    }
+
     pub(super) fn file(&mut self, file: Node<'_>) {
         match address(file) {
             Some(url) => {

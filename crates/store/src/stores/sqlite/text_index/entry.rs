@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension};
 use tantivy::TantivyDocument;
 use tantivy::schema::{Field, IndexRecordOption, NumericOptions, Schema, TextFieldIndexing, TextOptions};
 
-use super::super::codec;
+use super::super::content;
 use super::super::kind::Kind;
 use super::super::numbers::{DocumentRow, SessionRow};
 use crate::figures::{Figures, Role};
@@ -173,7 +173,11 @@ pub(super) fn entry(
     let row = connection
         .prepare_cached("SELECT kind, owner, hash, form, size, data FROM document WHERE n = ?1")?
         .query_row([n], |row| {
-            Ok((Kind::from_number(row.get(0)?), row.get::<_, DocumentRow>(1)?, codec::document(row, 2)?))
+            Ok((
+                Kind::from_number(row.get(0)?),
+                row.get::<_, DocumentRow>(1)?,
+                content::document(connection, n, row, 2)?,
+            ))
         })
         .optional()?;
     let Some((Some(kind), owner, Some(document))) = row else { return Ok(None) };

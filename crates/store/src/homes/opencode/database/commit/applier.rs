@@ -41,8 +41,8 @@ impl<'a> Applier<'a> {
         schema: &'a Schema,
         changes: &'a [Change],
     ) -> Applier<'a> {
-        let deleted = changes.iter().filter_map(|change| match (&change.key, &change.document) {
-            (Key::Session(_, session), None) => Some(session),
+        let deleted = changes.iter().filter_map(|change| match (&change.key, change.is_deletion()) {
+            (Key::Session(_, session), true) => Some(session),
             _ => None,
         });
         Applier {
@@ -66,7 +66,9 @@ impl<'a> Applier<'a> {
         let result = match &change.key {
             Key::Project(id) => self.put_project(id, document, change.expected == Expected::Absent),
             Key::Session(project, id) => {
-                self.put_session(project, id, document, change.expected == Expected::Absent)
+                // Totals that are repeated as they were go on with the messages of this transaction.
+                let is_repeated = old.as_ref().is_some_and(|old| has_same_totals(old, document));
+                self.put_session(project, id, document, change.expected == Expected::Absent, is_repeated)
             }
             Key::Message(session, id) => {
                 let completed = self.complete_message(change, document)?;
@@ -226,9 +228,10 @@ impl<'a> Applier<'a> {
         id: &SessionId,
         document: &Document,
         is_new: bool,
+        is_repeated: bool,
     ) -> rusqlite::Result<usize> {
         let session = document.lens::<Session<'_>>();
-        self.totals.given(id, session.cost.is_some() || session.tokens.is_some());
+        self.totals.given(id, !is_repeated && (session.cost.is_some() || session.tokens.is_some()));
         let time = session.time.unwrap_or_default();
         let created = time.created.or(time.updated).or_else(|| self.messages.first_time(id)).unwrap_or(0);
         let directory = session.directory.as_ref().map(|directory| directory.to_string());
@@ -515,6 +518,12 @@ fn part_time(document: &Document) -> Option<Millis> {
     let root = document.root();
     let own = root.at(&["time", "start"]).or_else(|| root.at(&["state", "time", "start"]))?;
     own.as_f64().filter(|time| *time >= 0.0).map(|time| time as Millis)
+}
+
+/// Whether two states of a session say the same about what it took.
+fn has_same_totals(old: &Document, new: &Document) -> bool {
+    let (old, new) = (old.lens::<Session<'_>>(), new.lens::<Session<'_>>());
+    (old.cost, old.tokens) == (new.cost, new.tokens)
 }
 
 /// Whether a column's text is a model as OpenCode requires it.

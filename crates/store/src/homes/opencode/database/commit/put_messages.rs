@@ -32,7 +32,7 @@ impl<'a> PutMessages<'a> {
         let mut by_session: HashMap<&SessionId, Vec<(&MessageId, &Document)>> = HashMap::new();
         let mut made = HashMap::new();
         for change in changes {
-            if let (Key::Message(session, id), Some(document)) = (&change.key, &change.document) {
+            if let (Key::Message(session, id), Some(document)) = (&change.key, change.document()) {
                 by_session.entry(session).or_default().push((id, document));
                 made.insert(id, (session, created(document).unwrap_or(0)));
             }
