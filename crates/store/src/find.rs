@@ -139,7 +139,7 @@ fn in_any_session(
 }
 
 /// The session meant by a full id, a unique beginning of one (with or without `ses_`), a unique piece of a title, or `last`: the one used
-/// last among those that are still in a home.
+/// last among those that are still in a home and that no other session started. `last~1` is the one used before it.
 pub fn session(home: &dyn Read, wanted: &str) -> Result<SessionRecord, FindError> {
     if let Ok(id) = SessionId::parse(wanted)
         && let Some(record) = home.session(&id)?
@@ -148,13 +148,18 @@ pub fn session(home: &dyn Read, wanted: &str) -> Result<SessionRecord, FindError
     }
     let mut sessions = home.sessions(&SessionQuery::default())?.value;
     sessions.sort_by_cached_key(|record| std::cmp::Reverse(updated(record)));
-    if wanted == "last" {
+    if let Some(n_before) = before_last(wanted) {
         let is_root = |record: &SessionRecord| record.info.is_root();
         // One that was deleted is not what anybody means, as long as there are others.
         let is_there = |record: &SessionRecord| record.gone.is_none() && is_root(record);
-        let position = sessions.iter().position(is_there).or_else(|| sessions.iter().position(is_root));
-        let index = position.unwrap_or(0);
-        if index < sessions.len() {
+        let is_any = |_: &SessionRecord| true;
+        let kinds: [&dyn Fn(&SessionRecord) -> bool; 3] = [&is_there, &is_root, &is_any];
+        let fits = kinds.into_iter().find(|fits| sessions.iter().any(fits));
+        let index = fits.and_then(|fits| {
+            let mut fitting = sessions.iter().enumerate().filter(|(_, record)| fits(record));
+            fitting.nth(n_before).map(|(index, _)| index)
+        });
+        if let Some(index) = index {
             return Ok(sessions.swap_remove(index));
         }
     }
@@ -181,8 +186,80 @@ pub fn session(home: &dyn Read, wanted: &str) -> Result<SessionRecord, FindError
     Err(FindError::NoMatch { wanted: wanted.to_owned(), n_sessions })
 }
 
-/// The projects meant by a full id, a working tree or sandbox path, a name, the last piece of a path, or the beginning of
-/// an id; the narrowest reading that fits anything decides.
+/// How many sessions before the last one `last` and `last~N` mean.
+fn before_last(wanted: &str) -> Option<usize> {
+    match wanted.strip_prefix("last")? {
+        "" => Some(0),
+        "~" => Some(1),
+        rest => rest.strip_prefix('~')?.parse().ok(),
+    }
+}
+
+/// A message of a session, or a part of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundEntry {
+    /// The message.
+    pub message: MessageId,
+    /// The part, if one was meant.
+    pub part: Option<PartId>,
+}
+
+/// A message or part could not be found by what the user wrote.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FindEntryError {
+    /// None fits.
+    #[error("session {session} has no message or part {wanted:?}")]
+    NoMatch {
+        /// What the user wrote.
+        wanted: String,
+        /// The session.
+        session: SessionId,
+    },
+    /// Several fit.
+    #[error("{wanted:?} matches {} messages and parts of session {session}", candidates.len())]
+    Ambiguous {
+        /// What the user wrote.
+        wanted: String,
+        /// The session.
+        session: SessionId,
+        /// The ids of those that fit.
+        candidates: Vec<String>,
+    },
+    /// The home could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// The message or part of a session that is meant by a full id or a unique beginning of one. Reads keys only.
+pub fn entry(home: &dyn Read, session: &SessionId, wanted: &str) -> Result<FoundEntry, FindEntryError> {
+    let mut found: Vec<(String, FoundEntry)> = Vec::new();
+    for key in home.session_keys(session)? {
+        let (id, entry) = match key {
+            Key::Message(_, message) => (message.to_string(), FoundEntry { message, part: None }),
+            Key::Part(_, message, part) => (part.to_string(), FoundEntry { message, part: Some(part) }),
+            _ => continue,
+        };
+        if id == wanted {
+            return Ok(entry);
+        }
+        if !wanted.is_empty() && id.starts_with(wanted) {
+            found.push((id, entry));
+        }
+    }
+    let (wanted, session) = (wanted.to_owned(), session.clone());
+    match found.len() {
+        0 => Err(FindEntryError::NoMatch { wanted, session }),
+        1 => Ok(found.remove(0).1),
+        _ => {
+            let candidates = found.into_iter().map(|(id, _)| id).collect();
+            Err(FindEntryError::Ambiguous { wanted, session, candidates })
+        }
+    }
+}
+
+/// The projects meant by a full id, a working tree or sandbox path, a name, the last piece of a path, the beginning of an id, or a piece of a
+/// name; the narrowest reading that fits anything decides.
 pub fn projects(records: &[Stored], known: &[ProjectId], wanted: &str) -> Vec<ProjectId> {
     if let Some(exact) = known.iter().find(|id| id.as_str() == wanted) {
         return vec![exact.clone()];
@@ -207,7 +284,18 @@ pub fn projects(records: &[Stored], known: &[ProjectId], wanted: &str) -> Vec<Pr
             return found;
         }
     }
-    known.iter().filter(|id| wanted.len() >= 4 && id.as_str().starts_with(wanted)).cloned().collect()
+    let by_id: Vec<ProjectId> =
+        known.iter().filter(|id| wanted.len() >= 4 && id.as_str().starts_with(wanted)).cloned().collect();
+    if !by_id.is_empty() || wanted.is_empty() {
+        return by_id;
+    }
+    let piece = wanted.to_lowercase();
+    matching(&|project| {
+        let tree = project.worktree.as_ref().map(|tree| tree.to_str());
+        let last = tree.as_deref().and_then(|tree| tree.rsplit('/').next()).unwrap_or_default();
+        let name = project.name.as_ref().map(|name| name.to_str()).unwrap_or_default();
+        [last, &name].iter().any(|name| name.to_lowercase().contains(&piece))
+    })
 }
 
 /// When a session was last used, for sorting.

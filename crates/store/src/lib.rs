@@ -139,6 +139,7 @@ pub mod homes;
 pub mod ids;
 pub mod import;
 pub mod lease;
+pub mod llm;
 pub mod messages;
 pub mod open;
 pub mod ops;

@@ -12,7 +12,7 @@ use annals_core::ContentHash;
 use annals_core::id::{Millis, ProjectId, SessionId};
 
 use crate::record::{ReadError, SessionRecord};
-use crate::summary::SessionSummary;
+use crate::summary::{SessionState, SessionSummary};
 
 /// A filter over sessions, an order and a page; the default is all sessions, the last used first.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +31,10 @@ pub struct SessionQuery {
     pub roots: bool,
     /// Whether archived sessions are wanted.
     pub archived: Archived,
+    /// Found to be in none of its homes any more.
+    pub gone: bool,
+    /// With a last answer in this state.
+    pub state: Option<SessionState>,
     /// Answered by the agent of this name.
     pub agent: Option<String>,
     /// Answered by a model with this piece of text in its name, `provider/model`.
@@ -131,8 +135,9 @@ pub struct CursorError {
 impl SessionQuery {
     /// Whether the filters on session documents admit every session.
     pub fn admits_all(&self) -> bool {
-        let SessionQuery { projects, directory, title, since, until, roots, archived, .. } = self;
+        let SessionQuery { projects, directory, title, since, until, roots, archived, gone, .. } = self;
         projects.is_empty()
+            && !gone
             && directory.is_none()
             && title.is_none()
             && since.is_none()
@@ -152,6 +157,7 @@ impl SessionQuery {
             && self.since.is_none_or(|since| updated >= since)
             && self.until.is_none_or(|until| updated < until)
             && (!self.roots || info.is_root())
+            && (!self.gone || record.gone.is_some())
             && match self.archived {
                 Archived::Included => true,
                 Archived::Only => info.archived().is_some(),
@@ -169,12 +175,13 @@ impl SessionQuery {
 
     /// Whether only the messages of a session tell if it is wanted.
     pub fn asks_for_messages(&self) -> bool {
-        self.agent.is_some() || self.model.is_some()
+        self.agent.is_some() || self.model.is_some() || self.state.is_some()
     }
 
     /// Whether a session is wanted, as far as its messages tell.
     pub fn admits_summary(&self, session: &SessionSummary) -> bool {
         self.agent.as_ref().is_none_or(|agent| session.agents.contains(agent))
+            && self.state.is_none_or(|state| session.state == state)
             && self
                 .model
                 .as_deref()
@@ -211,6 +218,8 @@ impl SessionQuery {
             until,
             roots,
             archived,
+            gone,
+            state,
             agent,
             model,
             order,
@@ -221,9 +230,12 @@ impl SessionQuery {
         projects.sort_unstable();
         projects.dedup();
         // The text is part of cursors that somebody has kept: a change of it makes them all foreign.
-        let asked = format!(
+        let mut asked = format!(
             "{projects:?} {directory:?} {title:?} {since:?} {until:?} {roots} {archived:?} {agent:?} {model:?} {order:?}"
         );
+        if *gone || state.is_some() {
+            asked.push_str(&format!(" {gone} {state:?}"));
+        }
         let mut first = [0; 8];
         first.copy_from_slice(&ContentHash::of(asked.as_bytes()).as_bytes()[..8]);
         Fingerprint(u64::from_be_bytes(first))
@@ -402,6 +414,8 @@ mod tests {
             SessionQuery { since: Some(1), ..query.clone() },
             SessionQuery { until: Some(1), ..query.clone() },
             SessionQuery { archived: Archived::Only, ..query.clone() },
+            SessionQuery { gone: true, ..query.clone() },
+            SessionQuery { state: Some(SessionState::Open), ..query.clone() },
             SessionQuery { directory: Some("/".to_owned()), ..query },
         ] {
             assert!(!serves(other.clone()), "{other:?}");
