@@ -8,15 +8,12 @@ use annals_core::lens::{Message, Part, Session, ToolStatus};
 use annals_core::{Key, Stored};
 use rayon::prelude::*;
 
-use crate::figures;
 use crate::home::{MessageDetail, MessageRange, MessageRecord, Read, ReadError, SessionRecord};
+use crate::interrupted::{STILL_RUNNING, is_paused, last_sign_of_life};
 use crate::parallel;
-pub use crate::problem::{Problem, ProblemKind};
+pub use crate::problem::{Problem, ProblemKind, Severity};
 pub(crate) use crate::problem::{arranged, unreadable};
 use crate::query::SessionQuery;
-
-/// An answer without an end is taken for one that is being written until its session has rested this long.
-const STILL_RUNNING: Millis = 10 * 60 * 1000;
 
 /// Checks all sessions of a home, with the checks that are the same in every home and `more` of its own. Also gives which
 /// sessions there are.
@@ -102,7 +99,7 @@ pub(crate) fn check_session(
     for message in &mut visited {
         let mut message = message?;
         unreadables.append(&mut message.quarantined);
-        last_activity = last_activity.max(message.made);
+        last_activity = last_activity.max(last_sign_of_life(&message));
         check_ids(&message.stored, &mut add);
         if let Key::Message(_, id) = &message.stored.key {
             messages.insert(id.clone());
@@ -163,20 +160,11 @@ fn unfinished(message: &MessageRecord) -> Vec<(ProblemKind, Stored, String)> {
     found
 }
 
-/// An answer that ended with tool calls, though the agent should have gone on. Where the user refused a call, OpenCode stops
-/// on purpose and leaves the same traces.
+/// An answer that ended with tool calls, though the agent should have gone on.
 fn interrupted(message: &MessageRecord) -> Option<(ProblemKind, Stored, String)> {
-    let Message::Assistant(answer) = message.stored.document.lens::<Message<'_>>() else { return None };
-    let is_refusal = |part: &Stored| {
-        let error = part.document.root().at(&["state", "error"]).and_then(Node::as_text);
-        // The first two since 1.0, the last in 1.2: the name of the error and no text.
-        let refusals = ["The user rejected permission", "The user dismissed this question", "RejectedError"];
-        error.is_some_and(|error| refusals.iter().any(|refusal| error.to_str().contains(refusal)))
-    };
-    let is_ended = answer.time.as_ref().is_some_and(|time| time.completed.is_some());
-    let is_interrupted = is_ended && figures::is_paused(&answer) && !message.parts.iter().any(is_refusal);
     let detail = "the answer ended with a tool call and nothing came after it; OpenCode was probably killed between two steps";
-    is_interrupted.then(|| (ProblemKind::UnfinishedMessage, message.stored.clone(), detail.to_owned()))
+    let problem = || (ProblemKind::UnfinishedMessage, message.stored.clone(), detail.to_owned());
+    is_paused(message).then(problem)
 }
 
 /// Compares the ids inside a document with those of its path.

@@ -3,6 +3,7 @@
 //! A [`Store`] is any home: an annals store, or OpenCode's directory or database. Everything beyond its methods is one call
 //! away: [`Store::home`] gives the traits underneath, [`Store::annals`] the store with its history and events.
 
+mod attachment;
 mod messages;
 mod new_session;
 mod prompt;
@@ -15,21 +16,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use annals_core::id::Millis;
+use annals_core::id::{Millis, SessionId};
 
 use crate::find::{self, FindError};
-use crate::home::Write;
+use crate::home::{ReadError, Write};
 use crate::homes::opencode::database::OpencodeDatabase;
+use crate::homes::opencode::dialect::Dialect;
 use crate::homes::opencode::directory::OpencodeDirectory;
 use crate::open::{self, OpenError};
 use crate::project::IdentityRule;
 use crate::store;
 
+pub use attachment::Attachment;
 pub use messages::{Message, Messages};
 pub use new_session::{CreateError, NewSession};
-pub use prompt::{Prompt, PromptError};
+pub use prompt::{Prompt, PromptError, Subtask};
+pub(crate) use prompt::{StoredPrompt, part_document, split_model};
 pub use search::{FindTextError, TextHit, TextHits};
-pub use session::Session;
+pub use session::{ForkSessionError, Session};
 pub use sessions::Sessions;
 
 /// A place where sessions live. Cloning it is cheap, and all clones are the same place.
@@ -64,20 +68,13 @@ impl AnyHome {
         }
     }
 
-    /// The version of OpenCode whose documents are written here; a new session names it as its maker. An annals store takes
-    /// documents in any form, so they get the form of files.
-    fn version(&self) -> &'static str {
+    /// The generation of OpenCode whose documents are written here.
+    fn dialect(&self) -> Dialect {
         match self {
-            AnyHome::Annals(_) | AnyHome::Directory(_) => "1.1.65",
-            AnyHome::Database(_) if self.keeps_last_prompt() => "1.18.33",
-            AnyHome::Database(_) => "1.2.27",
+            AnyHome::Annals(_) | AnyHome::Directory(_) => Dialect::V1_1,
+            AnyHome::Database(database) if database.identity_rule() == IdentityRule::Remote => Dialect::V1_18,
+            AnyHome::Database(_) => Dialect::V1_2,
         }
-    }
-
-    /// Whether sessions of this home record the agent and model of their last prompt. Only databases with the tables of
-    /// OpenCode 1.16 and later do.
-    fn keeps_last_prompt(&self) -> bool {
-        matches!(self, AnyHome::Database(database) if database.identity_rule() == IdentityRule::Remote)
     }
 }
 
@@ -137,6 +134,11 @@ impl Store {
         Ok(Session::new(self.clone(), find::session(self.home(), wanted)?))
     }
 
+    /// The session with this id.
+    pub fn session_by_id(&self, id: &SessionId) -> Result<Option<Session>, ReadError> {
+        Ok(self.home().session(id)?.map(|record| Session::new(self.clone(), record)))
+    }
+
     /// A new session that was opened in a directory. Nothing is written before [`NewSession::save`].
     pub fn create_session(&self, directory: impl AsRef<Path>) -> NewSession {
         NewSession::new(self.clone(), directory.as_ref())
@@ -154,6 +156,11 @@ impl Store {
     /// The home underneath: all queries that any home answers, and any transaction.
     pub fn home(&self) -> &dyn Write {
         self.home.as_write()
+    }
+
+    /// The generation of OpenCode whose documents are written here.
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.home.dialect()
     }
 
     /// The annals store underneath, with its history, events and text index. `None` if this is one of OpenCode's homes.

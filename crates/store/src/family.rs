@@ -1,10 +1,36 @@
-//! Families of sessions: which session started which.
+//! Families of sessions: which session started which, and which is a fork of which.
+
+mod forks;
 
 use std::collections::{HashMap, HashSet};
 
 use annals_core::id::SessionId;
 
 use crate::record::SessionRecord;
+
+pub use forks::{ForkOrigin, Forks};
+
+/// How a session came about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Descent {
+    /// It was opened.
+    Opened,
+    /// This session started it.
+    StartedBy(SessionId),
+    /// It is a fork.
+    ForkOf(ForkOrigin),
+}
+
+/// A relative of a session.
+#[derive(Debug, Clone)]
+pub struct Relative<'s> {
+    /// The session.
+    pub record: &'s SessionRecord,
+    /// How it came about.
+    pub descent: Descent,
+    /// The number of its ancestors.
+    pub depth: usize,
+}
 
 /// Which of some sessions started which others, as their documents say. Documents can be wrong: a parent may be missing, and
 /// sessions may name each other in a circle. Every walk visits a session once.
@@ -44,6 +70,52 @@ impl<'s> Family<'s> {
             next = Some(parent);
         }
         found
+    }
+
+    /// How a session came about. What started it counts before what it is a fork of.
+    pub fn descent(&self, forks: &Forks, id: &SessionId) -> Descent {
+        let parent = self.records.get(id).and_then(|record| record.info.parent());
+        match (parent.filter(|parent| self.records.contains_key(parent)), forks.origin(id)) {
+            (Some(parent), _) => Descent::StartedBy(parent),
+            (None, Some(origin)) => Descent::ForkOf(origin.clone()),
+            (None, None) => Descent::Opened,
+        }
+    }
+
+    /// The ancestry of a session: what it comes from, the oldest first, then the session itself, then what came of it directly.
+    pub fn ancestry(&self, forks: &Forks, id: &SessionId) -> Vec<Relative<'s>> {
+        let mut line: Vec<(&SessionRecord, Descent)> = Vec::new();
+        let mut next = Some(id.clone());
+        while let Some(record) = next.take().and_then(|id| self.records.get(&id)).copied() {
+            if line.iter().any(|(known, _)| known.id == record.id) {
+                break;
+            }
+            let descent = self.descent(forks, &record.id);
+            next = match &descent {
+                Descent::Opened => None,
+                Descent::StartedBy(parent) => Some(parent.clone()),
+                Descent::ForkOf(origin) => Some(origin.session.clone()),
+            };
+            line.push((record, descent));
+        }
+        line.reverse();
+        let started = self.children(id).iter().copied();
+        let forked = forks.of(id).iter().filter_map(|fork| self.records.get(fork).copied());
+        let mut issue: Vec<&SessionRecord> = started.chain(forked).collect();
+        issue.retain(|record| !line.iter().any(|(known, _)| known.id == record.id));
+        issue.sort_by_key(|record| (record.info.created(), record.id.to_string()));
+        issue.dedup_by_key(|record| record.id.clone());
+        let n_ancestors = line.len();
+        let relatives = line.into_iter().enumerate().map(|(depth, (record, descent))| Relative {
+            record,
+            descent,
+            depth,
+        });
+        let issue = issue.into_iter().map(|record| {
+            let descent = self.descent(forks, &record.id);
+            Relative { record, descent, depth: n_ancestors }
+        });
+        relatives.chain(issue).collect()
     }
 
     /// These sessions and all that they started, and those started, each once: a session comes before those it started.

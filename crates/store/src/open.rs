@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::home::Write;
 use crate::home::pieces::Undo;
+use crate::home::{SessionRecord, Write};
 use crate::home_url::{HomeUrl, HomeUrlError, NamesHome};
 use crate::homes::opencode::database::{Generation, OpenDbError, OpencodeDatabase};
+use crate::homes::opencode::dialect::Dialect;
 use crate::homes::opencode::directory::{OpenDirError, OpencodeDirectory};
+use crate::project::IdentityRule;
 use crate::store::{OpenStoreError, Store};
 use crate::stores::sqlite::{self, SqliteStore};
 use crate::sync::source::Source;
@@ -105,6 +107,25 @@ pub fn open_undoable(home: &(impl NamesHome + ?Sized)) -> Result<Box<dyn Undo>, 
         return Ok(Box::new(OpencodeDatabase::open(&path)?));
     }
     Ok(Box::new(OpencodeDirectory::open(&path)?))
+}
+
+/// The generation of OpenCode whose documents a home gets. A store takes documents of any generation: for a store, the session decides.
+pub(crate) fn dialect_of(home: &dyn Write) -> Option<Dialect> {
+    let url = home.url();
+    let path = url.path()?;
+    if is_annals(path) {
+        return None;
+    }
+    Some(match (is_database(path), home.identity_rule()) {
+        (true, IdentityRule::Remote) => Dialect::V1_18,
+        (true, IdentityRule::RootCommit) => Dialect::V1_2,
+        (false, _) => Dialect::V1_1,
+    })
+}
+
+/// The generation of OpenCode whose documents a session gets in a home.
+pub(crate) fn dialect_for(home: &dyn Write, session: &SessionRecord) -> Dialect {
+    dialect_of(home).unwrap_or_else(|| Dialect::of_version(session.info.version()))
 }
 
 /// The canonical path of a home: without links, and for a `storage` directory the data directory that contains it.

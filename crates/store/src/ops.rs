@@ -4,16 +4,23 @@
 //! the result. So it can be undone exactly, and the next command completes or takes back an operation that was interrupted. See
 //! [`Workspace`](crate::workspace::Workspace) for which homes an operation changes.
 
+mod compact;
 mod edit;
+mod fix;
+mod fork;
 mod intent;
 pub mod plan;
 pub mod record;
 mod recover;
 mod remove;
 mod restore;
+mod revert;
 mod running;
+mod session_change;
+mod session_diff;
 mod step_target;
 mod target_homes;
+mod todo;
 mod undo;
 mod write;
 
@@ -21,18 +28,28 @@ use annals_core::id::{Millis, SessionId};
 use annals_core::json::JsonError;
 use annals_core::json::edit::EditError;
 
+use crate::compaction::MarkError;
+use crate::fork::ForkError;
 use crate::home::{CommitError, ReadError};
+use crate::interrupted::InterruptedError;
+use crate::lease::LeaseError;
 use crate::open::OpenError;
 use crate::project::IdentityError;
+use crate::snapshot::SnapshotError;
 use crate::sync::SyncError;
 use crate::upkeep::ForgetError;
+pub use compact::{CompactOptions, Compacted, compact, prune_calls};
 pub use edit::edit;
-pub use plan::SessionEdit;
+pub use fix::{ClosedTurn, FixOptions, Fixed, LeftReason, LeftTurn, close_interrupted};
+pub use fork::{Forked, fork};
+pub use plan::{RevertNote, SessionEdit};
 pub use recover::{Recovered, recover};
 pub use remove::{RemovalPlan, plan_removal, remove};
 pub use restore::{Restored, restore};
+pub use revert::{RevertTarget, Reverted, Unreverted, WorkingTree, revert, unrevert};
 pub use running::Running;
 pub use target_homes::{TargetHome, TargetHomes};
+pub use todo::set_todos;
 pub use undo::{Undone, undo};
 pub use write::{WriteTarget, Written, write};
 
@@ -272,6 +289,40 @@ pub enum OperationError {
     /// An edit does not fit the document.
     #[error(transparent)]
     Edit(#[from] EditError),
+    /// The session cannot be forked.
+    #[error(transparent)]
+    Fork(#[from] ForkError),
+    /// Snapshots of the working tree cannot be used.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// A writer holds the session's lease, or it cannot be told whether one does.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    /// The last answer of the session has no end, and changed a short while ago.
+    #[error("session {session} is busy: its last answer has no end and is of a short while ago")]
+    Busy {
+        /// The session.
+        session: SessionId,
+        /// When the session last changed.
+        changed: Millis,
+    },
+    /// It cannot be told whether somebody writes to the session.
+    #[error(transparent)]
+    Interrupted(#[from] InterruptedError),
+    /// The session does not have the message or part to revert to.
+    #[error("session {session} has no message or part {wanted}")]
+    NoTarget {
+        /// The session.
+        session: SessionId,
+        /// The message or part.
+        wanted: String,
+    },
+    /// The session is not reverted.
+    #[error("session {0} is not reverted")]
+    NotReverted(SessionId),
+    /// A session without a prompt cannot be compacted.
+    #[error("session {0} has no prompt, so there is nothing to compact")]
+    NothingToCompact(SessionId),
     /// The project of a directory could not be determined.
     #[error(transparent)]
     Project(#[from] IdentityError),
@@ -344,6 +395,15 @@ pub enum OperationError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+impl From<MarkError> for OperationError {
+    fn from(error: MarkError) -> OperationError {
+        match error {
+            MarkError::Read(error) => error.into(),
+            MarkError::Edit(error) => error.into(),
+        }
+    }
 }
 
 fn already_done(places: &[String]) -> String {

@@ -1,6 +1,7 @@
 //! Summaries of sessions, from a home's totals or from their messages.
 
 use annals_core::Usage;
+use annals_core::id::Millis;
 use rayon::prelude::*;
 
 use crate::figures::Figures;
@@ -42,6 +43,29 @@ pub fn summarize(
         found.value.extend(summary);
     }
     Ok(found)
+}
+
+/// A session as a conversation: when it began, and how much of it the model has got.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Conversation {
+    /// When the first message was made. In a fork that is before the session itself.
+    pub began: Option<Millis>,
+    /// Tokens of the last answer that has any, with what was sent for it: how full the context is.
+    pub context: f64,
+}
+
+/// Looks at the messages of a session, in figures.
+pub fn conversation(home: &dyn Read, session: &SessionRecord) -> Result<Conversation, ReadError> {
+    let mut conversation = Conversation::default();
+    visit_figures(home, session, MessageDetail::PartCounts, &mut |figures| {
+        let began = conversation.began.map_or(figures.made, |began| began.min(figures.made));
+        conversation.began = Some(began);
+        let tokens = figures.usage.total_tokens();
+        if tokens > 0.0 {
+            conversation.context = tokens;
+        }
+    })?;
+    Ok(conversation)
 }
 
 /// Adds up the messages of a session.

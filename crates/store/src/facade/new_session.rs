@@ -3,22 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use annals_core::id::{Millis, SessionId};
-use annals_core::json::{JsonError, Style, Text};
-use annals_core::lens::{self, SessionTime};
-use annals_core::{ContentHash, Document, Key, Transaction};
+use annals_core::json::{JsonError, Style};
+use annals_core::lens::{self, PermissionRule, SessionTime};
+use annals_core::{Document, Key, Transaction};
 
 use super::{Session, Store};
-use crate::project::new_project;
-use crate::home::{CommitError, ConflictKind, ReadError};
+use crate::home::{CommitError, ConflictKind, ReadError, SessionRecord, Write};
 use crate::ids;
-use crate::project::{IdentityError, IdentityRule, ProjectIdentity, RepositoryIds, identify};
+use crate::project::{IdentityError, ProjectIdentity, identify_by};
+use crate::slug::slug;
 
 /// Limit on attempts to create a session. An attempt fails if the record of its project appeared meanwhile, which can only
 /// happen once.
 const MAX_TRIES: usize = 3;
-
-/// The program that finds repositories.
-const GIT: &str = "git";
 
 /// A session to be created: see [`Store::create_session`].
 #[derive(Debug, Clone)]
@@ -29,6 +26,7 @@ pub struct NewSession {
     title: Option<String>,
     parent: Option<SessionId>,
     version: Option<String>,
+    permission: Option<Vec<PermissionRule<'static>>>,
 }
 
 /// Why a session was not created. Nothing has changed.
@@ -59,7 +57,14 @@ pub enum CreateError {
 
 impl NewSession {
     pub(super) fn new(store: Store, directory: &Path) -> NewSession {
-        NewSession { store, directory: directory.to_owned(), title: None, parent: None, version: None }
+        NewSession {
+            store,
+            directory: directory.to_owned(),
+            title: None,
+            parent: None,
+            version: None,
+            permission: None,
+        }
     }
 
     /// Sets the title. The default is OpenCode's: `New session - ` and the time.
@@ -74,6 +79,12 @@ impl NewSession {
         self
     }
 
+    /// Sets what the session's agent may do.
+    pub fn permission(mut self, rules: Vec<PermissionRule<'static>>) -> NewSession {
+        self.permission = Some(rules);
+        self
+    }
+
     /// Sets the version of the program that creates it. The default is the version of OpenCode whose documents are
     /// written: 1.1.65 in files and in an annals store, 1.2.27 or 1.18.33 in a database with the tables of that version.
     pub fn version(mut self, version: impl Into<String>) -> NewSession {
@@ -84,9 +95,14 @@ impl NewSession {
     /// Stores the session as the OpenCode that uses the home would: under the project of the directory, and with a record of
     /// that project if there is none.
     pub fn save(self) -> Result<Session, CreateError> {
-        let home = self.store.home();
+        let record = self.save_in(self.store.home())?;
+        Ok(Session::new(self.store, record))
+    }
+
+    /// Stores the session as [`NewSession::save`] does, through another handle of the same home, such as that of an operation.
+    pub fn save_in(&self, home: &dyn Write) -> Result<SessionRecord, CreateError> {
         let directory = absolute(&self.directory)?;
-        let identity = identity(Path::new(&directory), home.identity_rule())?;
+        let identity = identify_by(Path::new(&directory), home.identity_rule())?;
         let (id, now) = (ids::new_session(), ids::now());
         let document = self.document(&id, &directory, &identity, now)?;
         let project = Key::Project(identity.id.clone());
@@ -94,7 +110,7 @@ impl NewSession {
         loop {
             let mut transaction = Transaction::new("create a session");
             if home.document(&project)?.is_none() {
-                transaction.insert(project.clone(), record(&identity, now));
+                transaction.insert(project.clone(), identity.record(now));
             }
             transaction.insert(Key::Session(identity.id.clone(), id.clone()), document.clone());
             n_tries += 1;
@@ -112,8 +128,7 @@ impl NewSession {
             place: home.url().to_string(),
             what: ConflictKind::Gone,
         };
-        let record = home.session(&id)?.ok_or_else(gone)?;
-        Ok(Session::new(self.store, record))
+        Ok(home.session(&id)?.ok_or_else(gone)?)
     }
 
     fn document(
@@ -126,7 +141,7 @@ impl NewSession {
         let kind = if self.parent.is_some() { "Child" } else { "New" };
         let title = self.title.clone().unwrap_or_else(|| format!("{kind} session - {}", iso(now)));
         let slug = slug(id);
-        let version = self.version.as_deref().unwrap_or_else(|| self.store.home.version());
+        let version = self.version.as_deref().unwrap_or_else(|| self.store.dialect().version());
         let document = lens::Session {
             id: Some(id.into()),
             slug: Some(slug.as_str().into()),
@@ -135,6 +150,7 @@ impl NewSession {
             directory: Some(directory.into()),
             parent_id: self.parent.as_ref().map(Into::into),
             title: Some(title.as_str().into()),
+            permission: self.permission.clone(),
             time: Some(SessionTime { created: Some(now), updated: Some(now), ..Default::default() }),
             ..Default::default()
         };
@@ -151,52 +167,6 @@ fn absolute(directory: &Path) -> Result<String, CreateError> {
     full.into_os_string().into_string().map_err(|_| {
         failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, "its name is not valid UTF-8"))
     })
-}
-
-/// The project of a directory, by the rule of the home's OpenCode.
-fn identity(directory: &Path, rule: IdentityRule) -> Result<ProjectIdentity, IdentityError> {
-    let git = Path::new(GIT);
-    let mut identity = identify(directory, git)?;
-    if rule == IdentityRule::Remote
-        && let Some(ids) = RepositoryIds::of(&identity.sandbox, git)
-        && let Some(id) = ids.by(rule)
-    {
-        identity.id = id.clone();
-    }
-    Ok(identity)
-}
-
-/// A new record of a project.
-fn record(identity: &ProjectIdentity, now: Millis) -> Document {
-    let worktree = identity.worktree.to_string_lossy();
-    let record = new_project(&identity.id, Some(&worktree), now);
-    if identity.sandbox == identity.worktree {
-        return record;
-    }
-    let sandbox = identity.sandbox.to_string_lossy();
-    record.with(&["sandboxes"], &vec![Text::from(&*sandbox)]).unwrap_or(record)
-}
-
-const ADJECTIVES: [&str; 29] = [
-    "brave", "calm", "clever", "cosmic", "crisp", "curious", "eager", "gentle", "glowing", "happy", "hidden",
-    "jolly", "kind", "lucky", "mighty", "misty", "neon", "nimble", "playful", "proud", "quick", "quiet",
-    "shiny", "silent", "stellar", "sunny", "swift", "tidy", "witty",
-];
-
-const NOUNS: [&str; 31] = [
-    "cabin", "cactus", "canyon", "circuit", "comet", "eagle", "engine", "falcon", "forest", "garden",
-    "harbor", "island", "knight", "lagoon", "meadow", "moon", "mountain", "nebula", "orchid", "otter",
-    "panda", "pixel", "planet", "river", "rocket", "sailor", "squid", "star", "tiger", "wizard", "wolf",
-];
-
-/// Two words from OpenCode's lists, chosen by the randomness in the id.
-fn slug(id: &SessionId) -> String {
-    let hash = ContentHash::of(id.as_str().as_bytes());
-    let [a, b, c, d, ..] = *hash.as_bytes();
-    let pick = |words: &'static [&'static str], bytes: [u8; 2]| {
-        words[usize::from(u16::from_le_bytes(bytes)) % words.len()]
-    };
-    format!("{}-{}", pick(&ADJECTIVES, [a, b]), pick(&NOUNS, [c, d]))
 }
 
 /// A time as `Date.toISOString` writes it, in years that have four digits.

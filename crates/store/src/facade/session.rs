@@ -2,10 +2,31 @@
 
 use std::time::SystemTime;
 
+use annals_core::Key;
 use annals_core::id::{ProjectId, SessionId};
+use annals_core::llm::Request;
 
 use super::{Messages, Prompt, Store, system_time};
-use crate::home::SessionRecord;
+use crate::fork::{Fork, ForkError, ForkOptions};
+use crate::home::{CommitError, ConflictKind, Found, ReadError, SessionRecord};
+use crate::homes::opencode::dialect::Dialect;
+use crate::ids;
+use crate::llm::{self, RequestError, RequestOptions};
+
+/// Why a session was not forked. Nothing has changed, unless [`CommitError`] says otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForkSessionError {
+    /// The fork could not be made.
+    #[error(transparent)]
+    Fork(#[from] ForkError),
+    /// The home could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The fork could not be stored.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
 
 /// A session as it was when it was read. [`Store::session`] reads it again.
 #[derive(Debug, Clone)]
@@ -64,9 +85,50 @@ impl Session {
         Messages::new(self.store.home(), &self.record)
     }
 
+    /// The request that one of its answers was the answer to, or the one that would be sent next: see [`llm::request`].
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let store = annals::Store::open(directory.path().join("annals.db"))?;
+    /// # let session = store.create_session("/home/me/shop").save()?;
+    /// # session.prompt("The cart crashes when it is empty.").model("anthropic/claude-sonnet-4-5").save()?;
+    /// use annals::llm::RequestOptions;
+    /// use annals::model::json::Style;
+    /// use annals::model::llm::Format;
+    ///
+    /// let request = session.request(&RequestOptions::of(Format::AiSdk))?.value;
+    /// let json = request.json(Format::AiSdk, Style::Compact)?;
+    /// # assert_eq!(
+    /// #     String::from_utf8(json)?,
+    /// #     r#"[{"role":"user","content":[{"type":"text","text":"The cart crashes when it is empty."}]}]"#
+    /// # );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn request(&self, options: &RequestOptions) -> Result<Found<Request>, RequestError> {
+        llm::request(self.store.home(), &self.record, options)
+    }
+
     /// A new prompt from the user. Nothing is written before [`Prompt::save`].
     pub fn prompt(&self, text: impl Into<String>) -> Prompt<'_> {
         Prompt::new(self, text.into())
+    }
+
+    /// Forks the session in its home: a new session that begins with a copy of its messages. An annals store keeps the texts of both once.
+    pub fn fork(&self, options: &ForkOptions) -> Result<Session, ForkSessionError> {
+        let home = self.store.home();
+        let fork = Fork::of(home, &self.record, options, ids::now())?;
+        let dialect = match self.store.annals() {
+            Some(_) => Dialect::of_version(self.record.info.version()),
+            None => self.store.dialect(),
+        };
+        home.commit(fork.transaction(home, &self.record.project, dialect, "fork a session")?)?;
+        let record = home.session(&fork.id)?;
+        let gone = || CommitError::Conflict {
+            key: Box::new(Key::Session(self.record.project.clone(), fork.id.clone())),
+            place: home.url().to_string(),
+            what: ConflictKind::Gone,
+        };
+        Ok(Session::new(self.store.clone(), record.ok_or_else(gone)?))
     }
 
     /// The record underneath: the document itself, where it is stored, and which homes hold it.

@@ -4,6 +4,8 @@ pub(crate) mod agent_files;
 pub mod arrange;
 pub mod complete;
 pub mod database;
+pub(crate) mod dialect;
 pub mod directory;
 mod foreign;
+pub(crate) mod order;
 pub mod second_store;

@@ -2,11 +2,13 @@
 
 use annals_core::id::SessionId;
 use annals_core::json::same_value;
-use annals_core::{Key, Transaction};
+use annals_core::{Document, Key, Transaction};
 
 use super::OperationError;
 use super::plan::{Intent, MAX_TRIES, SessionEdit};
 use super::record::NotedChange;
+use crate::compaction;
+use crate::difference;
 use crate::home::CommitError;
 use crate::store::Store;
 
@@ -28,6 +30,20 @@ impl Intent {
                     is_changed |= edit_session(store, words, begin, session, edit)?;
                 }
                 Ok(is_changed)
+            }
+            Intent::Todo { session, list } => {
+                let mut is_changed = false;
+                for session in &session.0 {
+                    is_changed |= set_todos(store, words, begin, session, list)?;
+                }
+                Ok(is_changed)
+            }
+            Intent::Prune { session, calls, time } => {
+                let mut transaction = Transaction::new(words);
+                for session in &session.0 {
+                    compaction::mark_pruned(store, session, calls, *time, &mut transaction)?;
+                }
+                commit(store, transaction, begin)
             }
             Intent::Remove { sessions } => remove(store, words, begin, &sessions.0),
             Intent::Undo { operation, only } => {
@@ -71,6 +87,36 @@ fn edit_session(
     Ok(false)
 }
 
+fn set_todos(
+    store: &dyn Store,
+    words: &str,
+    begin: Begin<'_>,
+    session: &SessionId,
+    list: &str,
+) -> Result<bool, OperationError> {
+    let key = Key::Todo(session.clone());
+    let list = Document::parse(list.as_bytes().to_vec())?;
+    let current = store.document(&key)?;
+    let is_set = match &current {
+        Some(current) => difference::is_same(&key, &current.document, &list),
+        None => list.root().items().next().is_none(),
+    };
+    let mut transaction = Transaction::new(words);
+    if !is_set {
+        transaction.put(key, list);
+    }
+    commit(store, transaction, begin)
+}
+
+/// Commits a transaction to the store, unless there is nothing to commit.
+fn commit(store: &dyn Store, transaction: Transaction, begin: Begin<'_>) -> Result<bool, OperationError> {
+    if transaction.is_empty() {
+        return Ok(false);
+    }
+    store.commit_as(transaction, begin()?)?;
+    Ok(true)
+}
+
 fn remove(
     store: &dyn Store,
     words: &str,
@@ -81,11 +127,7 @@ fn remove(
     for session in sessions {
         store.session_keys(session)?.into_iter().for_each(|key| transaction.delete_any(key));
     }
-    if transaction.is_empty() {
-        return Ok(false);
-    }
-    store.commit_as(transaction, begin()?)?;
-    Ok(true)
+    commit(store, transaction, begin)
 }
 
 /// The changes that an operation made in the store alone, to these sessions or to all.
