@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let session = store.create_session("/home/me/shop").title("Fix the empty cart").save()?;
     session.prompt("The cart crashes when it is empty.").model("anthropic/claude-sonnet-4-5").save()?;
-    for hit in store.search("cart crash*")? {
+    for hit in store.search("cart crash")? {
         println!("{}", hit?.snippet());
     }
     Ok(())

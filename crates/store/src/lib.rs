@@ -169,6 +169,7 @@ pub mod stores;
 pub mod summarize;
 pub mod summary;
 pub mod sync;
+pub mod turn;
 pub mod turns;
 pub mod upkeep;
 pub mod wire;

@@ -4,12 +4,15 @@
 #![allow(clippy::disallowed_methods, reason = "a test opens databases as OpenCode or a stranger would")]
 
 mod runner {
+    #[cfg(target_os = "linux")]
+    mod agent_example;
     mod annals_concurrent;
     mod annals_damage;
     mod annals_keep;
     #[cfg(target_os = "linux")]
     mod annals_powercut;
     mod annals_store;
+    mod append_docs;
     mod check;
     mod commit;
     mod concurrent;
@@ -23,17 +26,24 @@ mod runner {
     mod facade;
     #[cfg(target_os = "linux")]
     mod facade_opencode;
+    mod fork;
     mod identity;
     mod import;
     mod jsonl_home;
     mod kit;
     mod layouts;
+    mod llm;
+    #[cfg(target_os = "linux")]
+    mod llm_opencode;
     mod opencode;
     mod order;
     mod paging;
     #[cfg(target_os = "linux")]
     mod powercut;
     mod search;
+    #[cfg(target_os = "linux")]
+    mod stream_cost;
+    mod streaming;
     mod subscriptions;
     mod sync;
     #[cfg(target_os = "linux")]
@@ -44,6 +54,8 @@ mod runner {
     #[cfg(target_os = "linux")]
     mod sync_opencode;
     mod sync_trouble;
+    mod turn;
+    mod turn_opencode;
     mod wire;
 }
 
