@@ -10,10 +10,10 @@
 //! }
 //! let session = store.create_session("/home/me/shop").title("Fix the empty cart").save()?;
 //! session.prompt("The cart crashes when it is empty.").model("anthropic/claude-sonnet-4-5").save()?;
-//! for hit in store.search("cart crash*")? {
+//! for hit in store.search("cart crash")? {
 //!     println!("{}", hit?.snippet());
 //! }
-//! # let found: Vec<_> = store.search("cart crash*")?.collect::<Result<_, _>>()?;
+//! # let found: Vec<_> = store.search("cart crash")?.collect::<Result<_, _>>()?;
 //! # assert_eq!(found[0].snippet(), "The cart crashes when it is empty.");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

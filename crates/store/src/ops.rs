@@ -8,8 +8,11 @@ mod compact;
 mod edit;
 mod fix;
 mod fork;
+mod housekeeping;
 mod intent;
+mod move_project;
 pub mod plan;
+mod purge;
 pub mod record;
 mod recover;
 mod remove;
@@ -42,7 +45,13 @@ pub use compact::{CompactOptions, Compacted, compact, prune_calls};
 pub use edit::edit;
 pub use fix::{ClosedTurn, FixOptions, Fixed, LeftReason, LeftTurn, close_interrupted};
 pub use fork::{Forked, fork};
+pub use housekeeping::{
+    FREEABLE, FreeOptions, FreeableSpace, Freed, FreedSpace, PlaceSpace, SpaceSurvey, free_space,
+    survey_space,
+};
+pub use move_project::{MoveInHome, MovePlan, missing_projects, move_sessions, plan_move};
 pub use plan::{RevertNote, SessionEdit};
+pub use purge::{PurgePlaces, PurgePlan, Purged, is_git_object, places_to_search, plan_purge, purge};
 pub use recover::{Recovered, recover};
 pub use remove::{RemovalPlan, plan_removal, remove};
 pub use restore::{Restored, restore};
