@@ -3,8 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    archive, backup, check, completions, copy, demo, diff, export, forget, import, list, log, man, prune,
-    reindex, rename, restore, restore_backup, rm, search, show, stats, sync, todo, tree, undo,
+    append, archive, backup, check, compact, completions, copy, demo, diff, export, forget, fork, import,
+    list, llm, log, man, new, prune, reindex, rename, replay, restore, restore_backup, revert, rm, search,
+    show, stats, sync, todo, tree, undo, unrevert,
 };
 use crate::options::Global;
 
@@ -14,9 +15,10 @@ use crate::options::Global;
 /// them, check them for damage. It answers from a store of its own, which every command first syncs with OpenCode's homes, and
 /// which keeps what OpenCode deletes or overwrites. Without a command it shows an overview.
 #[derive(Debug, Parser)]
-#[command(name = "annals", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "annals", version, max_term_width = 100)]
 #[command(after_help = "\
-A session is named by its id, a unique beginning of it, `last`, or a unique piece of its title.
+A session is named by its id, a unique beginning of it, `last` (`last~1` is the one before), or a
+unique piece of its title.
 Exit codes: 0 done, 1 failed, 2 bad usage, 3 done but something was unreadable or a check found problems.
 
 Examples:
@@ -41,14 +43,22 @@ pub(crate) enum Command {
     Tree(tree::TreeArgs),
     Search(search::SearchArgs),
     Stats(stats::StatsArgs),
+    Llm(llm::LlmArgs),
     Export(export::ExportArgs),
     Import(import::ImportArgs),
     Copy(copy::CopyArgs),
+    New(new::NewArgs),
+    Append(append::AppendArgs),
+    Replay(replay::ReplayArgs),
     Todo(todo::TodoArgs),
     Check(check::CheckArgs),
     Rename(rename::RenameArgs),
     Archive(archive::ArchiveArgs),
     Rm(rm::RmArgs),
+    Fork(fork::ForkArgs),
+    Revert(revert::RevertArgs),
+    Unrevert(unrevert::UnrevertArgs),
+    Compact(compact::CompactArgs),
     Sync(sync::SyncArgs),
     Log(log::LogArgs),
     Diff(diff::DiffArgs),

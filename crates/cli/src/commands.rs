@@ -1,24 +1,31 @@
 //! The commands, a file each: its arguments, whose comments are its help, and one function.
 
+pub(crate) mod append;
 pub(crate) mod archive;
 pub(crate) mod backup;
 pub(crate) mod check;
+pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod copy;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod forget;
+pub(crate) mod fork;
 pub(crate) mod import;
 pub(crate) mod list;
+pub(crate) mod llm;
 pub(crate) mod log;
 pub(crate) mod man;
+pub(crate) mod new;
 pub(crate) mod overview;
 pub(crate) mod prune;
 pub(crate) mod reindex;
 pub(crate) mod rename;
+pub(crate) mod replay;
 pub(crate) mod restore;
 pub(crate) mod restore_backup;
+pub(crate) mod revert;
 pub(crate) mod rm;
 pub(crate) mod search;
 pub(crate) mod show;
@@ -27,3 +34,4 @@ pub(crate) mod sync;
 pub(crate) mod todo;
 pub(crate) mod tree;
 pub(crate) mod undo;
+pub(crate) mod unrevert;

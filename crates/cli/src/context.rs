@@ -5,16 +5,18 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use annals::HomeUrl;
+use annals::find::FindError;
 use annals::home::{Found, Read, SessionRecord};
 use annals::model::id::ProjectId;
 use annals::open::{self, OpenError};
 use annals::query::{Archived, SessionOrder, SessionQuery};
 
 use crate::error::{CliError, Outcome, not_found};
-use crate::options::{Filters, Global};
+use crate::options::{Filters, Global, StatusFilter};
 use crate::output::{Output, OutputOptions, Painter, error_line};
 use crate::progress::Progress;
-use crate::text::Clock;
+use crate::project_names::ProjectNames;
+use crate::text::{Clock, one_line};
 use crate::time_arg::parse_time;
 
 /// The surroundings of a command, read once.
@@ -51,10 +53,7 @@ impl Context {
     pub(crate) fn new(global: &Global) -> Result<Context, CliError> {
         let current_dir = std::env::current_dir()
             .map_err(|error| CliError::new(format!("cannot determine the current directory: {error}")))?;
-        let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
-        let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
-        let home = absolute("HOME").or_else(|| absolute("USERPROFILE"));
-        let data_home = absolute("XDG_DATA_HOME");
+        let (home, data_home) = user_directories();
         let named = global.store.as_ref().filter(|path| !path.is_empty());
         let store = StorePlace {
             path: match named {
@@ -74,7 +73,7 @@ impl Context {
             current_dir,
             homes,
             data_directory: open::data_directory(data_home.as_deref(), home.as_deref()),
-            opencode_db: variable("OPENCODE_DB"),
+            opencode_db: std::env::var_os("OPENCODE_DB").map(PathBuf::from),
             store,
             is_syncing: !global.no_sync,
             is_unrecorded: Arc::default(),
@@ -90,6 +89,11 @@ impl Context {
             output: OutputOptions { pager: false, ..self.output },
             ..self.clone()
         }
+    }
+
+    /// These surroundings, without syncing the store.
+    pub(crate) fn without_sync(&self) -> Context {
+        Context { is_syncing: false, ..self.clone() }
     }
 
     /// Colours for standard error.
@@ -151,22 +155,42 @@ impl Context {
     pub(crate) fn query(&self, homes: &dyn Read, filters: &Filters) -> Result<SessionQuery, CliError> {
         let time =
             |text: &Option<String>| text.as_deref().map(|text| parse_time(text, &self.clock)).transpose();
-        let directory = filters.dir.as_ref().map(|dir| {
+        let full = |dir: &str| {
             let path = self.current_dir.join(dir);
             path.canonicalize().unwrap_or(path).display().to_string()
-        });
+        };
+        let projects = match &filters.project {
+            Some(project) => self.projects(homes, project)?,
+            None => Vec::new(),
+        };
+        // Outside of repositories all directories share one project, and a path means just one of them.
+        let is_global_path =
+            projects == [ProjectId::global()] && filters.project.as_deref().is_some_and(is_path);
+        let of_project = filters.project.as_deref().filter(|_| is_global_path).map(full);
         Ok(SessionQuery {
-            projects: match &filters.project {
-                Some(project) => self.projects(homes, project)?,
-                None => Vec::new(),
-            },
-            directory,
+            projects,
+            directory: filters.dir.as_deref().map(full).or(of_project),
             since: time(&filters.since)?,
             until: time(&filters.until)?,
             roots: filters.roots,
             archived: if filters.archived { Archived::Only } else { Archived::Included },
+            gone: filters.gone,
+            title: filters.title.clone(),
+            state: filters.status.map(StatusFilter::state),
             agent: filters.agent.clone(),
             model: filters.model.clone(),
+            ..SessionQuery::default()
+        })
+    }
+
+    /// The sessions that belong to the current directory: those of its repository, or outside of repositories those of the directory.
+    pub(crate) fn here(&self) -> Option<SessionQuery> {
+        let identity = annals::project::identify(&self.current_dir, Path::new("git")).ok()?;
+        let is_global = identity.id == ProjectId::global();
+        let directory = self.current_dir.canonicalize().unwrap_or_else(|_| self.current_dir.clone());
+        Some(SessionQuery {
+            directory: is_global.then(|| directory.display().to_string()),
+            projects: vec![identity.id],
             ..SessionQuery::default()
         })
     }
@@ -178,7 +202,7 @@ impl Context {
             records.iter().filter_map(|record| record.key.project().cloned()).collect();
         let directory = self.current_dir.join(wanted);
         let directory = directory.canonicalize().unwrap_or(directory);
-        let is_path = wanted.contains(std::path::is_separator) || wanted == "." || wanted == "..";
+        let is_path = is_path(wanted);
         if is_path && directory.is_dir() {
             let identity = annals::project::identify(&directory, Path::new("git")).map_err(CliError::new)?;
             return Ok(vec![identity.id]);
@@ -215,9 +239,37 @@ impl Context {
             .hint("give an id or the beginning of one, a working tree, or `.` for the current directory"))
     }
 
-    /// The session that `wanted` names.
+    /// The session that `wanted` names. Where several fit, the user chooses.
     pub(crate) fn session(&self, homes: &dyn Read, wanted: &str) -> Result<SessionRecord, CliError> {
-        annals::find::session(homes, wanted).map_err(|error| not_found(error, &self.clock, 80))
+        match annals::find::session(homes, wanted) {
+            Ok(session) => Ok(session),
+            Err(FindError::Ambiguous { candidates, .. }) if self.can_ask() => {
+                let question = format!("{} sessions match {wanted:?}", candidates.len());
+                self.choose(&one_line(&question), &candidates, &ProjectNames::of(homes))
+            }
+            Err(error) => Err(not_found(error, &self.clock, 80)),
+        }
+    }
+
+    /// The session that an argument names; without one, the user chooses.
+    pub(crate) fn session_or_choice(
+        &self,
+        homes: &dyn Read,
+        wanted: Option<&str>,
+    ) -> Result<SessionRecord, CliError> {
+        if let Some(wanted) = wanted {
+            return self.session(homes, wanted);
+        }
+        let mut sessions =
+            self.sessions(homes, &SessionQuery { roots: true, ..SessionQuery::default() })?.value;
+        if !self.can_ask() || sessions.is_empty() {
+            return Err(CliError::usage("which session?")
+                .hint("name it by its id, a piece of its title, or `last`; `annals list` lists them"));
+        }
+        // What belongs here comes first.
+        let here = self.here();
+        sessions.sort_by_key(|record| !here.as_ref().is_some_and(|here| here.admits(record)));
+        self.choose("Which session?", &sessions, &ProjectNames::of(homes))
     }
 
     /// The sessions a query admits, the last used first.
@@ -230,6 +282,37 @@ impl Context {
         SessionOrder::LastUsed.sort(&mut found.value);
         Ok(found)
     }
+}
+
+/// Whether the name of a project is a path.
+fn is_path(wanted: &str) -> bool {
+    wanted.contains(std::path::is_separator) || wanted == "." || wanted == ".."
+}
+
+/// The user's home directory and XDG data directory. Relative paths are ignored, as the XDG rules say.
+fn user_directories() -> (Option<PathBuf>, Option<PathBuf>) {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    (absolute("HOME").or_else(|| absolute("USERPROFILE")), absolute("XDG_DATA_HOME"))
+}
+
+impl Context {
+    /// OpenCode's state directory, which has the history of prompts.
+    pub(crate) fn state_directory(&self) -> Option<PathBuf> {
+        Some(user_directory("XDG_STATE_HOME", ".local/state")?.join("opencode"))
+    }
+}
+
+/// The user's directory that a variable of the XDG rules names, or else the usual one below the home directory.
+pub(crate) fn user_directory(variable: &str, usual: &str) -> Option<PathBuf> {
+    let named = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    named.or_else(|| Some(user_directories().0?.join(usual)))
+}
+
+/// The path of the user's store, where no command line says otherwise.
+pub(crate) fn store_path() -> Option<PathBuf> {
+    let named = std::env::var_os("ANNALS_STORE").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let (home, data_home) = user_directories();
+    named.or_else(|| open::default_store(data_home.as_deref(), home.as_deref()))
 }
 
 /// The current time.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use annals::find::FindError;
+use annals::find::{FindEntryError, FindError};
 use annals::history::UndoError;
 use annals::home::{CommitError, DamagedRows, Quarantined, ReadError};
 use annals::homes::opencode::database::OpenDbError;
@@ -38,6 +38,8 @@ pub(crate) enum ErrorKind {
     Usage,
     /// The reader of our output has gone; nothing is printed.
     BrokenPipe,
+    /// The user ended the command with Ctrl-C; nothing is printed, and the exit code is the one that shells give.
+    Interrupted,
 }
 
 /// Outcome of a command that did its work.
@@ -70,6 +72,10 @@ impl CliError {
 
     pub(crate) fn usage(message: impl fmt::Display) -> CliError {
         CliError { kind: ErrorKind::Usage, ..CliError::new(message) }
+    }
+
+    pub(crate) fn interrupted() -> CliError {
+        CliError { kind: ErrorKind::Interrupted, ..CliError::new("interrupted") }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> CliError {
@@ -119,6 +125,22 @@ impl From<OpenError> for CliError {
             }
             OpenError::Db(OpenDbError::Damaged { .. }) => message
                 .hint("nothing was touched; restore the file from a backup, or try sqlite3's `.recover` on a copy"),
+            _ => message,
+        }
+    }
+}
+
+impl From<FindEntryError> for CliError {
+    fn from(error: FindEntryError) -> CliError {
+        let mut message = CliError::new(one_line(&error.to_string()));
+        match error {
+            FindEntryError::NoMatch { session, .. } => message
+                .hint(format!("`annals show {session} --json` lists its messages and parts with their ids")),
+            FindEntryError::Ambiguous { candidates, .. } => {
+                message.details = candidates.into_iter().take(12).collect();
+                message.hint("give more of the id")
+            }
+            FindEntryError::Read(error) => error.into(),
             _ => message,
         }
     }

@@ -9,6 +9,7 @@ use annals::home::{Read, SessionRecord, Write};
 use annals::homes::UnionHome;
 use annals::homes::opencode::database::Generation;
 use annals::open::{self, Discovered};
+use annals::ops::OperationQuery;
 use annals::query::SessionQuery;
 use annals::scratch::Scratch;
 use annals::store::{OpenStoreError, Store};
@@ -242,7 +243,7 @@ impl Context {
         url.path().is_some_and(open::is_annals)
     }
 
-    fn store_path(&self) -> Result<PathBuf, CliError> {
+    pub(crate) fn store_path(&self) -> Result<PathBuf, CliError> {
         self.store.path.clone().ok_or_else(|| {
             CliError::new("neither XDG_DATA_HOME nor HOME is set, so there is no place for a store")
                 .hint("give one with `--store`")
@@ -292,8 +293,12 @@ impl Context {
             }
             Freshness::ReadOnly
         } else if found.sources.is_empty() {
-            // A store from which everything was deleted still has its history.
-            if self.is_syncing && annals.head().is_ok_and(|head| head == 0) {
+            // A store from which everything was deleted still has its history, and one may have recorded what was done elsewhere.
+            let has_done_nothing = || {
+                let last = OperationQuery { limit: Some(1), ..OperationQuery::default() };
+                annals.operations(&last).is_ok_and(|operations| operations.is_empty())
+            };
+            if self.is_syncing && annals.head().is_ok_and(|head| head == 0) && has_done_nothing() {
                 return Err(nothing());
             }
             Freshness::Left
@@ -519,10 +524,13 @@ pub(crate) enum HomesView<'h> {
 
 impl HomesView<'_> {
     /// The session that `wanted` names.
-    pub(crate) fn session(&self, context: &Context, wanted: &str) -> Result<SessionRecord, CliError> {
+    pub(crate) fn session(&self, context: &Context, wanted: Option<&str>) -> Result<SessionRecord, CliError> {
         match self {
-            HomesView::Now(homes) => context.session(homes, wanted),
-            HomesView::Then { store, past, at } => session_then(context, *store, &**past, wanted, *at),
+            HomesView::Now(homes) => context.session_or_choice(homes, wanted),
+            HomesView::Then { store, past, at } => match wanted {
+                Some(wanted) => session_then(context, *store, &**past, wanted, *at),
+                None => context.session_or_choice(&**past, None),
+            },
         }
     }
 }

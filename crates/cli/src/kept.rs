@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::text::{Clock, count, cut, one_line};
 
 /// Arguments that decide about documents that differ.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct DifferenceArgs {
     /// Keep the target's version of documents that differ, and do not report them
     #[arg(long, conflicts_with = "theirs")]

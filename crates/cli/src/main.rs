@@ -5,13 +5,17 @@
     reason = "a command-line tool: its output is the product"
 )]
 
+mod agent_home;
 mod args;
+mod choose;
 mod commands;
+mod complete;
 mod confirm;
 mod context;
 mod damage;
 mod difference;
 mod error;
+mod help;
 mod homes;
 mod kept;
 mod moment;
@@ -19,8 +23,10 @@ mod operate;
 mod options;
 mod output;
 mod progress;
+mod project_names;
 mod prose;
 mod short_id;
+mod sign;
 mod table;
 mod text;
 mod time_arg;
@@ -31,7 +37,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches;
 
 use crate::args::{Cli, Command};
 use crate::context::Context;
@@ -44,8 +50,14 @@ use crate::error::{CliError, CommandResult, ErrorKind, Outcome};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    complete::answer_shell();
+    if let Some(page) = help::topic(std::env::args_os().skip(1)) {
+        return print_page(page);
+    }
     let is_too_large = watch_file_size();
-    let cli = match Cli::try_parse() {
+    let command = help::command_for(std::env::args_os().skip(1));
+    let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         // Help and version; they hold nothing from outside.
         Err(error) if !error.use_stderr() => error.exit(),
@@ -59,6 +71,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::WithProblems) => ExitCode::from(3),
         Err(CliError { kind: ErrorKind::BrokenPipe, .. }) => ExitCode::SUCCESS,
+        Err(CliError { kind: ErrorKind::Interrupted, .. }) => ExitCode::from(130),
         Err(error) => {
             let error = match is_too_large.load(Ordering::Relaxed) {
                 true => error.hint("a file would exceed the size limit of this shell: see `ulimit -f`"),
@@ -80,6 +93,17 @@ fn watch_file_size() -> Arc<AtomicBool> {
         let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, is_too_large.clone());
     }
     is_too_large
+}
+
+/// Prints a page of the documentation.
+fn print_page(page: &str) -> ExitCode {
+    let options = output::OutputOptions { color: output::ColorChoice::Auto, pager: true };
+    let mut output = output::Output::new(options);
+    let printed = page.lines().try_for_each(|line| output.line(line)).and_then(|()| output.finish());
+    match printed {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 /// Prints what is wrong with the arguments. The message repeats them, and they may hold anything.
@@ -112,11 +136,19 @@ fn carry_out(context: &Context, cli: Cli) -> CommandResult {
         Some(Command::Export(args)) => commands::export::run(context, &args),
         Some(Command::Import(args)) => commands::import::run(context, &args),
         Some(Command::Copy(args)) => commands::copy::run(context, &args),
+        Some(Command::New(args)) => commands::new::run(context, &args),
+        Some(Command::Append(args)) => commands::append::run(context, &args),
+        Some(Command::Replay(args)) => commands::replay::run(context, &args),
+        Some(Command::Llm(args)) => commands::llm::run(context, &args),
         Some(Command::Todo(args)) => commands::todo::run(context, &args),
         Some(Command::Check(args)) => commands::check::run(context, &args),
         Some(Command::Rename(args)) => commands::rename::run(context, &args),
         Some(Command::Archive(args)) => commands::archive::run(context, &args),
         Some(Command::Rm(args)) => commands::rm::run(context, &args),
+        Some(Command::Fork(args)) => commands::fork::run(context, &args),
+        Some(Command::Revert(args)) => commands::revert::run(context, &args),
+        Some(Command::Unrevert(args)) => commands::unrevert::run(context, &args),
+        Some(Command::Compact(args)) => commands::compact::run(context, &args),
         Some(Command::Sync(args)) => commands::sync::run(context, &args),
         Some(Command::Reindex(args)) => commands::reindex::run(context, &args),
         Some(Command::Log(args)) => commands::log::run(context, &args),
@@ -128,7 +160,7 @@ fn carry_out(context: &Context, cli: Cli) -> CommandResult {
         Some(Command::Prune(args)) => commands::prune::run(context, &args),
         Some(Command::Forget(args)) => commands::forget::run(context, &args),
         Some(Command::Demo(args)) => commands::demo::run(context, &args),
-        Some(Command::Completions(args)) => commands::completions::run(context, &args, &mut Cli::command()),
-        Some(Command::Man(args)) => commands::man::run(context, &args, Cli::command()),
+        Some(Command::Completions(args)) => commands::completions::run(context, &args),
+        Some(Command::Man(args)) => commands::man::run(context, &args, help::command()),
     }
 }

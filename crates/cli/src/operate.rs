@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use annals::fork::ForkError;
 use annals::home::Write;
+use annals::lease::LeaseError;
 use annals::open;
 use annals::ops::{self, OperationError, OperationKind, OperationRequest, Recovered, Report, Written};
 use annals::scratch::Scratch;
+use annals::snapshot::SnapshotError;
 use annals::store::Store;
 use annals::workspace::Workspace;
 
@@ -180,7 +183,7 @@ impl Context {
             kind,
             words: words.join(" "),
             user: variable("USER").or_else(|| variable("LOGNAME")),
-            host: host(),
+            host: Some(annals::lease::host()).filter(|host| !host.is_empty()),
             pid: std::process::id(),
             undoes: None,
         }
@@ -204,12 +207,6 @@ impl Context {
     }
 }
 
-/// The name of this machine, where the system tells.
-fn host() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
-}
-
 impl From<OperationError> for CliError {
     fn from(error: OperationError) -> CliError {
         let message = CliError::new(one_line(&error.to_string()));
@@ -229,6 +226,28 @@ impl From<OperationError> for CliError {
             OperationError::Store(error) => error.into(),
             OperationError::Sync(error) => error.into(),
             OperationError::History(error) => error.into(),
+            OperationError::Lease(LeaseError::Held { .. }) => {
+                message.hint("nothing was changed; try again when it is done")
+            }
+            OperationError::Busy { .. } => message.hint(
+                "nothing was changed; stop the agent, or wait until the session has rested for ten minutes",
+            ),
+            OperationError::Snapshot(error) => {
+                let message = message.hint("nothing was changed");
+                match error {
+                    SnapshotError::Missing { .. } => message.hint("OpenCode removes snapshots after a week"),
+                    _ => message,
+                }
+                .hint("without `--files` only the conversation is changed")
+            }
+            OperationError::NotReverted(_) => {
+                message.hint("nothing was changed; `annals revert` reverts a session")
+            }
+            OperationError::NoTarget { session, .. } => message.hint(format!(
+                "nothing was changed; `annals show {session} --json` lists messages and parts"
+            )),
+            OperationError::Fork(ForkError::NoMessage { session, .. }) => message
+                .hint(format!("nothing was changed; `annals show {session} --json` lists its messages")),
             OperationError::NoOperation(_) => message
                 .hint("`annals log` lists operations; `annals undo --revision REV` takes back a revision"),
             OperationError::NothingToUndo => message.hint(
@@ -237,7 +256,7 @@ impl From<OperationError> for CliError {
             OperationError::UndoneBefore { by, .. } => {
                 message.hint(format!("`annals undo {by}` does it again"))
             }
-            OperationError::Final { .. } => message.hint("nothing was changed"),
+            OperationError::Final { .. } | OperationError::Erased(_) => message.hint("nothing was changed"),
             OperationError::NotYours { .. } => message.hint(
                 "nothing was changed; run `annals undo` with the XDG_DATA_HOME that this home belongs to",
             ),

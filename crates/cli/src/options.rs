@@ -2,9 +2,13 @@
 
 use std::ffi::OsString;
 
+use annals::summary::SessionState;
 use clap::{Args, ValueEnum};
 
 use crate::output::ColorChoice;
+
+/// Set by the script of `annals completions`, to the name of the shell, when the shell wants to complete a word.
+pub(crate) const COMPLETION_VARIABLE: &str = "ANNALS_COMPLETE";
 
 /// Options of every command.
 #[derive(Debug, Args)]
@@ -19,7 +23,7 @@ pub(crate) struct Global {
     /// Answer from the store as it is, without syncing first
     #[arg(long, global = true)]
     pub(crate) no_sync: bool,
-    /// Print machine-readable output (see docs/json.md)
+    /// Print machine-readable output
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// When to use colours
@@ -45,7 +49,7 @@ pub(crate) struct Filters {
     /// Only sessions opened in this directory or below it
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<String>,
-    /// Only at or after this time: 2026-02-01, 2026-02-01T10:00, 7d, 12h, today, yesterday
+    /// Only at or after this time: 2026-02-01, 2026-02-01T10:00, 2026-02, 7d, 12h, today, monday, "last week"
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
     /// Only before this time
@@ -63,6 +67,39 @@ pub(crate) struct Filters {
     /// Only archived sessions
     #[arg(long)]
     pub(crate) archived: bool,
+    /// Only sessions that OpenCode no longer has
+    #[arg(long)]
+    pub(crate) gone: bool,
+    /// Only sessions with this piece of text in their title
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+    /// Only sessions whose last answer is in this state
+    #[arg(long, value_enum, value_name = "STATE")]
+    pub(crate) status: Option<StatusFilter>,
+}
+
+/// The state of a session's last answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StatusFilter {
+    /// The answer has ended
+    Done,
+    /// The answer ended with an error
+    Failed,
+    /// The answer has not ended: an agent is at work, or was interrupted
+    Open,
+    /// Nothing was asked yet
+    Empty,
+}
+
+impl StatusFilter {
+    pub(crate) fn state(self) -> SessionState {
+        match self {
+            StatusFilter::Done => SessionState::Done,
+            StatusFilter::Failed => SessionState::Failed,
+            StatusFilter::Open => SessionState::Open,
+            StatusFilter::Empty => SessionState::Empty,
+        }
+    }
 }
 
 /// The order of a list.

@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use annals::model::Document;
 use annals::model::json::{JsWriter, Style as JsonStyle};
@@ -10,7 +12,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
-use crate::text::{for_terminal, is_active};
+use crate::text::{for_terminal, in_ascii, is_active};
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -72,30 +74,62 @@ impl Painter {
     }
 }
 
+/// Whether the user's locale says that the terminal cannot show symbols: it names another character set than UTF-8, as `C` does. Without
+/// any locale the terminal is taken for a modern one.
+fn is_plain_locale() -> bool {
+    static IS_PLAIN: OnceLock<bool> = OnceLock::new();
+    *IS_PLAIN.get_or_init(|| {
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+        locale.is_some_and(|locale| {
+            let locale = locale.to_lowercase();
+            !locale.contains("utf-8") && !locale.contains("utf8")
+        })
+    })
+}
+
+/// A line as it may go to the user: see [`for_terminal`] and [`in_ascii`].
+fn presentable(line: &str, styles: bool) -> String {
+    let line = for_terminal(line, styles);
+    match is_plain_locale() {
+        true => in_ascii(&line).into_owned(),
+        false => line.into_owned(),
+    }
+}
+
 /// Writes a line to standard error. The line is made harmless to a terminal, wherever its text came from: this is the only way there.
 pub(crate) fn error_line(line: &str, paint: Painter) {
     let mut stderr = io::stderr().lock();
-    let _ = writeln!(stderr, "{}", for_terminal(line, paint.color));
+    let _ = writeln!(stderr, "{}", presentable(line, paint.color));
 }
 
 /// Writes a question to standard error, without a line break.
 pub(crate) fn ask(question: &str) -> io::Result<()> {
     let mut stderr = io::stderr();
-    write!(stderr, "{} ", for_terminal(question, false))?;
+    write!(stderr, "{} ", presentable(question, false))?;
     stderr.flush()
 }
 
 /// Standard output, through a pager if that is wanted and the output is a terminal.
 pub(crate) struct Output {
     pub(crate) paint: Painter,
+    /// Columns for text that is read in lines.
     pub(crate) width: usize,
+    /// Columns for tables: as many as the terminal has. In a pipe rows may be as long as they are.
+    pub(crate) columns: usize,
     pub(crate) is_terminal: bool,
     sink: OutputSink,
 }
 
 enum OutputSink {
     Stdout(io::BufWriter<io::Stdout>),
-    Pager(Child),
+    Pager {
+        pager: Child,
+        /// Whether the user pressed Ctrl-C, which the pager and annals both get.
+        is_interrupted: Arc<AtomicBool>,
+    },
+    /// The output has ended.
+    Ended,
 }
 
 /// Options of the output, from arguments and environment.
@@ -107,31 +141,36 @@ pub(crate) struct OutputOptions {
 
 /// Text in a pipe is laid out for this many columns.
 const PIPE_WIDTH: usize = 80;
+/// What is laid out for fewer columns would not be readable.
+const MIN_WIDTH: usize = 40;
 /// Longer lines are tiring to read, however wide the terminal.
 const MAX_WIDTH: usize = 120;
 
 impl Output {
     pub(crate) fn new(options: OutputOptions) -> Output {
         let is_terminal = io::stdout().is_terminal();
-        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse::<usize>().ok());
+        let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse::<usize>().ok());
         let width = match terminal_size::terminal_size() {
             Some((terminal_size::Width(columns), _)) if is_terminal => usize::from(columns),
-            _ => columns.unwrap_or(PIPE_WIDTH),
+            _ => named.unwrap_or(PIPE_WIDTH),
         };
+        let columns = if is_terminal || named.is_some() { width.max(MIN_WIDTH) } else { usize::MAX };
         let pager = if options.pager && is_terminal { start_pager() } else { None };
         Output {
             paint: Painter::new(options.color, &io::stdout()),
-            width: width.clamp(40, MAX_WIDTH),
+            width: width.clamp(MIN_WIDTH, MAX_WIDTH),
+            columns,
             is_terminal,
-            sink: pager
-                .map_or_else(|| OutputSink::Stdout(io::BufWriter::new(io::stdout())), OutputSink::Pager),
+            sink: match pager {
+                Some(pager) => OutputSink::Pager { pager, is_interrupted: outlive_interrupts() },
+                None => OutputSink::Stdout(io::BufWriter::new(io::stdout())),
+            },
         }
     }
 
     /// Writes one line for people. The line is made harmless to a terminal, wherever its text came from.
     pub(crate) fn line(&mut self, line: impl AsRef<str>) -> io::Result<()> {
-        let line = for_terminal(line.as_ref().trim_end_matches(' '), self.paint.color);
-        let mut bytes = line.into_owned().into_bytes();
+        let mut bytes = presentable(line.as_ref().trim_end_matches(' '), self.paint.color).into_bytes();
         bytes.push(b'\n');
         self.write_all(&bytes)
     }
@@ -178,14 +217,26 @@ impl Output {
     }
 
     /// Ends the output: waits for the pager, if there is one, until its reader has seen enough.
-    pub(crate) fn finish(self) -> io::Result<()> {
-        match self.sink {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        match std::mem::replace(&mut self.sink, OutputSink::Ended) {
             OutputSink::Stdout(mut stdout) => stdout.flush(),
-            OutputSink::Pager(mut pager) => {
+            OutputSink::Pager { mut pager, .. } => {
                 drop(pager.stdin.take());
                 pager.wait().map(drop)
             }
+            OutputSink::Ended => Ok(()),
         }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // After an error the pager still has the terminal.
+        let _ = self.end();
     }
 }
 
@@ -193,19 +244,32 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.sink {
             OutputSink::Stdout(stdout) => stdout.write(bytes),
-            OutputSink::Pager(pager) => match pager.stdin.as_mut() {
-                Some(stdin) => stdin.write(bytes),
-                None => Err(io::ErrorKind::BrokenPipe.into()),
+            OutputSink::Pager { pager, is_interrupted } => match pager.stdin.as_mut() {
+                Some(stdin) if !is_interrupted.load(Ordering::Relaxed) => stdin.write(bytes),
+                _ => Err(io::ErrorKind::BrokenPipe.into()),
             },
+            OutputSink::Ended => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.sink {
             OutputSink::Stdout(stdout) => stdout.flush(),
-            OutputSink::Pager(pager) => pager.stdin.as_mut().map_or(Ok(()), Write::flush),
+            OutputSink::Pager { pager, .. } => pager.stdin.as_mut().map_or(Ok(()), Write::flush),
+            OutputSink::Ended => Ok(()),
         }
     }
+}
+
+/// Lets the process live on after Ctrl-C, and notes that it was pressed. The pager has the terminal until its reader leaves it; if annals
+/// ended before, the shell and the pager would both read what is typed.
+fn outlive_interrupts() -> Arc<AtomicBool> {
+    let is_interrupted = Arc::<AtomicBool>::default();
+    #[cfg(unix)]
+    {
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, is_interrupted.clone());
+    }
+    is_interrupted
 }
 
 /// Starts `$ANNALS_PAGER`, `$PAGER` or `less`. `None` if there is none, or if it is turned off by an empty variable.
@@ -220,6 +284,10 @@ fn start_pager() -> Option<Child> {
     if std::env::var_os("LESS").is_none() {
         // Quit at once if it fits on one screen, pass colours on, leave the text on the screen.
         command.env("LESS", "FRX");
+    }
+    if std::env::var_os("LESSCHARSET").is_none() {
+        // Otherwise less shows the bytes of everything that is not ASCII where the locale says `C`.
+        command.env("LESSCHARSET", "utf-8");
     }
     command.spawn().ok()
 }

@@ -56,6 +56,18 @@ pub(crate) fn one_line(text: &str) -> String {
     harmless.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// A title in one line. One that OpenCode made up says only when the session was made, which a list says anyway.
+pub(crate) fn shown_title(title: &str) -> String {
+    let is_time = |rest: &str| rest.starts_with("20") && rest.ends_with('Z') && rest.contains('T');
+    for made_up in ["New session", "Child session"] {
+        let rest = title.strip_prefix(made_up).and_then(|rest| rest.strip_prefix(" - "));
+        if rest.is_some_and(is_time) {
+            return made_up.to_owned();
+        }
+    }
+    one_line(title)
+}
+
 /// A line as it may go to a terminal: [`harmless`] and in one line, except for the styles that a [`Painter`] adds, which
 /// stay if `styles` is true. Everything that is written passes here, whether its author thought of it or not.
 ///
@@ -76,6 +88,32 @@ pub(crate) fn for_terminal(line: &str, styles: bool) -> Cow<'_, str> {
     }
     add(&mut out, rest);
     Cow::Owned(out)
+}
+
+/// A line with the symbols that annals itself writes replaced by ASCII characters of the same width, for terminals that cannot show them.
+/// In a transcript they are replaced too; all else that it says stays as it is.
+pub(crate) fn in_ascii(line: &str) -> Cow<'_, str> {
+    if line.is_ascii() {
+        return Cow::Borrowed(line);
+    }
+    let plain = |c: char| match c {
+        '…' => '~',
+        '✓' | '●' | '◆' => '+',
+        '✗' | '×' => 'x',
+        '○' | '◌' => 'o',
+        '↳' | '→' | '▸' | '❯' => '>',
+        '·' | '─' | '–' | '—' | '−' | '▃' | '▄' => '-',
+        '▌' | '│' | '├' | '┃' => '|',
+        '└' => '`',
+        '█' | '▉' | '▊' | '▋' | '▇' => '#',
+        '▏' | '▎' | '▍' => ':',
+        '▁' | '▂' => '_',
+        '▅' | '▆' => '=',
+        '∴' | '•' => '*',
+        '“' | '”' => '"',
+        c => c,
+    };
+    Cow::Owned(line.chars().map(plain).collect())
 }
 
 /// Where the next sequence stands that only sets a colour or weight, and how long it is.
@@ -205,6 +243,22 @@ pub(crate) fn cut(line: &str, columns: usize) -> Cow<'_, str> {
     }
     kept.push('…');
     Cow::Owned(kept)
+}
+
+/// A line cut at its front to `columns`, with an ellipsis where something is missing: the end of a path says most.
+pub(crate) fn cut_front(line: &str, columns: usize) -> Cow<'_, str> {
+    if width(line) <= columns {
+        return Cow::Borrowed(line);
+    }
+    let mut room = columns.saturating_sub(1);
+    let kept = line.char_indices().rev().take_while(|(_, c)| {
+        let width = c.width().unwrap_or(0);
+        let fits = width <= room;
+        room = room.saturating_sub(width);
+        fits
+    });
+    let begin = kept.last().map_or(line.len(), |(at, _)| at);
+    Cow::Owned(format!("…{}", &line[begin..]))
 }
 
 /// A line cut or filled up with spaces to exactly `columns`.
@@ -351,14 +405,15 @@ impl Clock {
         self.format(millis, "%Y-%m-%d")
     }
 
-    /// How long ago, or the date if that is clearer; at most ten columns.
-    pub(crate) fn ago(&self, millis: i64) -> String {
+    /// When something was, so that it can be told from what was shortly before: at most twelve columns.
+    pub(crate) fn when(&self, millis: i64) -> String {
         match self.now - millis {
             past if past < -60_000 => self.date(millis),
             past if past < 60_000 => "just now".to_owned(),
             past if past < 3_600_000 => format!("{}m ago", past / 60_000),
             past if past < 86_400_000 => format!("{}h ago", past / 3_600_000),
-            past if past < 14 * 86_400_000 => format!("{}d ago", past / 86_400_000),
+            past if past < 6 * 86_400_000 => self.format(millis, "%a %H:%M"),
+            past if past < 300 * 86_400_000 => self.format(millis, "%b %d %H:%M"),
             _ => self.date(millis),
         }
     }
@@ -372,6 +427,18 @@ impl Clock {
             }
             Err(_) => millis.div_euclid(86_400_000),
         }
+    }
+
+    /// The Monday of the week of a time, as a date.
+    pub(crate) fn week(&self, millis: i64) -> String {
+        let day = self.day(millis);
+        // 1970-01-01 was a Thursday.
+        self.date_of_day(day - (day + 3).rem_euclid(7))
+    }
+
+    /// The month of a time, such as `2026-02`.
+    pub(crate) fn month(&self, millis: i64) -> String {
+        self.date_of_day(self.day(millis)).chars().take(7).collect()
     }
 
     /// The date of a day that is counted since 1970-01-01.
@@ -503,6 +570,24 @@ mod tests {
         assert_eq!(shell_word("/home/me/my $(files)"), "'/home/me/my $(files)'");
         assert_eq!(shell_word("it's"), r#""it's""#);
         assert_eq!(shell_word("a\0$b"), "'a\0$b'");
+    }
+
+    #[test]
+    fn symbols_have_a_plain_form_of_the_same_width() {
+        assert_eq!(in_ascii("✓ read  a… · $1 ██▌▏ ↳ é 日本"), "+ read  a~ - $1 ##|: > é 日本");
+    }
+
+    #[test]
+    fn weeks_begin_on_monday() {
+        let clock = Clock::in_zone(0, TimeZone::UTC);
+        let check = |date: &str, week: &str, month: &str| {
+            let millis = format!("{date}T12:00:00Z").parse::<Timestamp>().unwrap().as_millisecond();
+            assert_eq!((&clock.week(millis)[..], &clock.month(millis)[..]), (week, month), "{date}");
+        };
+        check("2026-11-15", "2026-11-09", "2026-11");
+        check("2026-11-16", "2026-11-16", "2026-11");
+        check("2026-11-18", "2026-11-16", "2026-11");
+        check("1969-12-31", "1969-12-29", "1969-12");
     }
 
     #[test]

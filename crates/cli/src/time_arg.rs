@@ -2,23 +2,27 @@
 
 use jiff::civil::{Date, DateTime};
 use jiff::fmt::friendly::SpanParser;
-use jiff::{Timestamp, Zoned};
+use jiff::{Span, Timestamp, Zoned};
 
 use crate::error::CliError;
 use crate::text::Clock;
 
 /// A time as people write it: `2026-02-01`, `2026-02-01T10:00`, `2026-02-01T10:00:00Z`, `7d`, `12h`, `30m`, `2 weeks ago`,
-/// `1d 12h`, `today`, `yesterday`. Without a zone it is local.
+/// `1d 12h`, `today`, `yesterday`, `monday`, `last week`, `2026-02`. Without a zone it is local.
 pub(crate) fn parse_time(text: &str, clock: &Clock) -> Result<i64, CliError> {
     let unclear = || {
-        CliError::usage(format!("{text:?} is not a time"))
-            .hint("times look like 2026-02-01, 2026-02-01T10:00, 7d, 12h, today or yesterday")
+        CliError::usage(format!("{text:?} is not a time")).hint(
+            "times look like 2026-02-01, 2026-02-01T10:00, 2026-02, 7d, 12h, today, monday or \"last week\"",
+        )
     };
     match text {
         "now" => return Ok(clock.now),
         "today" => return Ok(clock.midnight(0)),
         "yesterday" => return Ok(clock.midnight(1)),
         _ => {}
+    }
+    if let Some(begin) = period(text, clock) {
+        return begin.start_of_day().map(|begin| begin.timestamp().as_millisecond()).map_err(|_| unclear());
     }
     if let Some(millis) = time_ago(text, clock) {
         return Ok(millis);
@@ -33,6 +37,35 @@ pub(crate) fn parse_time(text: &str, clock: &Clock) -> Result<i64, CliError> {
         _ => return Err(unclear()),
     };
     zoned.map(|zoned| zoned.timestamp().as_millisecond()).map_err(|_| unclear())
+}
+
+/// The first day of a week, month or year: `this week`, `last month`, `2026-11`, `2026`; or the last day of that name: `monday`.
+fn period(text: &str, clock: &Clock) -> Option<Zoned> {
+    let today = Timestamp::from_millisecond(clock.now).ok()?.to_zoned(clock.zone().clone());
+    let since_monday = today.weekday().to_monday_zero_offset();
+    let back = |days: i8| today.checked_sub(Span::new().days(i64::from(days))).ok();
+    let text = text.trim().to_lowercase();
+    match &text[..] {
+        "this week" => return back(since_monday),
+        "last week" => return back(since_monday + 7),
+        "this month" => return today.first_of_month().ok(),
+        "last month" => return today.checked_sub(Span::new().months(1)).ok()?.first_of_month().ok(),
+        "this year" => return today.first_of_year().ok(),
+        "last year" => return today.checked_sub(Span::new().years(1)).ok()?.first_of_year().ok(),
+        _ => {}
+    }
+    const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+    let named = |day: &&str| *day == text || (text.len() >= 3 && day.starts_with(&text));
+    if let Some(day) = DAYS.iter().position(named) {
+        return back((since_monday - day as i8).rem_euclid(7));
+    }
+    let digits = |text: &str, n: usize| text.len() == n && text.bytes().all(|b| b.is_ascii_digit());
+    let (year, month) = text.split_once('-').unwrap_or((&text, "01"));
+    if !digits(year, 4) || !digits(month, 2) {
+        return None;
+    }
+    let first = Date::new(year.parse().ok()?, month.parse().ok()?, 1).ok()?;
+    first.to_zoned(clock.zone().clone()).ok()
 }
 
 /// The moment a span before now, with or without `ago`. `m` is a minute and `mo` a month. Days and longer units go by the
@@ -64,6 +97,30 @@ mod tests {
         check(berlin, "2026-03-30T10:00:00Z", "2026-03-29T22:00:00Z", "2026-03-28T23:00:00Z");
         check(berlin, "2026-10-26T10:00:00Z", "2026-10-25T23:00:00Z", "2026-10-24T22:00:00Z");
         check("Africa/Cairo", "2026-04-25T10:00:00Z", "2026-04-24T21:00:00Z", "2026-04-23T22:00:00Z");
+    }
+
+    #[test]
+    fn periods_begin_with_their_first_day() {
+        let now: Timestamp = "2026-11-18T12:00:00+01:00".parse().unwrap();
+        let clock = Clock::in_zone(now.as_millisecond(), jiff::tz::TimeZone::get("Europe/Berlin").unwrap());
+        for (text, expected) in [
+            ("this week", "2026-11-16T00:00:00+01:00"),
+            ("Last Week", "2026-11-09T00:00:00+01:00"),
+            ("monday", "2026-11-16T00:00:00+01:00"),
+            ("wed", "2026-11-18T00:00:00+01:00"),
+            ("thursday", "2026-11-12T00:00:00+01:00"),
+            ("this month", "2026-11-01T00:00:00+01:00"),
+            ("last month", "2026-10-01T00:00:00+02:00"),
+            ("2026-07", "2026-07-01T00:00:00+02:00"),
+            ("2025", "2025-01-01T00:00:00+01:00"),
+            ("last year", "2025-01-01T00:00:00+01:00"),
+        ] {
+            let expected: Timestamp = expected.parse().unwrap();
+            assert_eq!(parse_time(text, &clock).unwrap(), expected.as_millisecond(), "{text}");
+        }
+        for text in ["2026-13", "mo", "last", "week", "20261"] {
+            assert!(parse_time(text, &clock).is_err(), "{text}");
+        }
     }
 
     /// In Berlin 2026-03-29 has 23 hours and 2026-10-25 has 25.

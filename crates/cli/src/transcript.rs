@@ -1,19 +1,23 @@
 //! A conversation on a terminal: turns, answers, tool calls folded to a line, the cost of each turn.
 
+mod call;
+mod head;
+
 use std::collections::HashSet;
 use std::io;
 
-use annals::home::{MessageDetail, MessageRange, MessageRecord, Read, ReadError, SessionRecord};
+use annals::home::{MessageRecord, Read, SessionRecord};
+use annals::interrupted::STILL_RUNNING;
 use annals::model::call::CallView;
-use annals::model::id::SessionId;
 use annals::model::json::Text;
-use annals::model::lens::{AssistantMessage, Message, Part, Session, ToolStatus, UserMessage};
-use annals::model::{Key, Usage};
+use annals::model::lens::{AssistantMessage, FileDiff, Message, Part, Session, UserMessage};
+use annals::model::{Key, Usage, early};
 use clap::ValueEnum;
 
 use crate::output::{Output, Painter};
 use crate::prose;
 use crate::text::{Clock, count, cut, dollars, duration, harmless, one_line, short_number, width, wrap};
+use call::{Fold, LongLines};
 
 /// Detail in which tool calls are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -32,11 +36,15 @@ pub(crate) struct TranscriptOptions {
     pub(crate) tools: ToolDetail,
     /// Whether reasoning is shown in full.
     pub(crate) reasoning: bool,
+    /// Whether each step ends with what it used.
+    pub(crate) steps: bool,
+    /// Whether an earlier state is shown, in which everything that had not ended was going on.
+    pub(crate) is_past: bool,
 }
 
-/// Lines of a tool's result and of its diff that are shown at first.
-const FOLDED_OUTPUT: usize = 4;
-const FOLDED_DIFF: usize = 14;
+/// Files that are named at the end of a turn.
+const SHOWN_FILES: usize = 6;
+/// Lines of an error that are shown at first.
 const FOLDED_ERROR: usize = 8;
 const FOLDED_REASONING: usize = 2;
 
@@ -47,7 +55,11 @@ pub(crate) struct Transcript<'a> {
     home: &'a dyn Read,
     options: TranscriptOptions,
     turn: Option<TurnTally>,
-    n_turns: usize,
+    /// The number of the next prompt; none if it is not known, because what comes before was not counted.
+    next_turn: Option<usize>,
+    n_messages: usize,
+    /// The title of the session: a prompt that has the same one need not say it again.
+    title: String,
     /// First message that a pending undo hides.
     reverted_from: Option<String>,
     /// Whether the last thing printed was a call of one line: the next one follows without a gap.
@@ -61,12 +73,31 @@ pub(crate) struct Transcript<'a> {
 /// Sums and times of the messages since the last prompt.
 #[derive(Default)]
 struct TurnTally {
+    /// Files that the turn changed, as the prompt records them.
+    changed: Vec<ChangedFile>,
+    /// Files that the steps changed, as the answers record them.
+    patched: Vec<String>,
     usage: Usage,
     n_calls: usize,
     models: Vec<String>,
     agents: Vec<String>,
     started: Option<i64>,
     ended: Option<i64>,
+}
+
+/// A file that a turn changed.
+struct ChangedFile {
+    name: String,
+    additions: f64,
+    deletions: f64,
+}
+
+impl ChangedFile {
+    fn of(diff: &FileDiff<'_>) -> Option<ChangedFile> {
+        let name = one_line(&diff.file.as_ref()?.to_str());
+        let (additions, deletions) = (diff.additions.unwrap_or(0.0), diff.deletions.unwrap_or(0.0));
+        Some(ChangedFile { name, additions, deletions })
+    }
 }
 
 impl<'a> Transcript<'a> {
@@ -78,46 +109,39 @@ impl<'a> Transcript<'a> {
         record: &SessionRecord,
         options: TranscriptOptions,
     ) -> io::Result<Transcript<'a>> {
+        head::print(output, clock, home, record)?;
         let session = record.stored.document.lens::<Session<'_>>();
-        let paint = output.paint;
-        let title = session.title.map(|title| one_line(&title.to_str())).unwrap_or_default();
-        for line in wrap(&title, output.width) {
-            output.line(paint.bold(line))?;
-        }
         let time = session.time.unwrap_or_default();
-        let mut facts = vec![record.id.to_string()];
-        facts.extend(session.directory.map(|directory| one_line(&directory.to_str())));
-        facts.extend(time.updated.map(|updated| clock.date_time(updated)));
-        facts.extend(time.archived.map(|_| "archived".to_owned()));
-        for line in wrap(&facts.join(" · "), output.width) {
-            output.line(paint.dim(line))?;
-        }
-        if let Some(parent) = session.parent_id {
-            output.line(paint.dim(format!("started by {}", one_line(&parent.to_str()))))?;
-        }
-        if let Some(url) = session.share.and_then(|share| share.url).filter(|url| !url.is_empty()) {
-            output.line(paint.dim(format!("shared at {}", one_line(&url.to_str()))))?;
-        }
-        if let Some(gone) = record.gone {
-            let line =
-                format!("gone from OpenCode since {}; this is what the store kept", clock.date_time(gone));
-            output.line(paint.warn(cut(&line, output.width)))?;
-        }
         // The head names the day of the last use; prompts of that day need not.
         let day = time.updated.map(|updated| clock.day(updated));
-        let reverted_from = session.revert.and_then(|revert| revert.message_id).map(|id| id.to_string());
+        // The first part that is hidden, or else the first message.
+        let reverted_from = session.revert.and_then(|revert| revert.part_id.or(revert.message_id));
+        let reverted_from = reverted_from.map(|id| id.to_string());
         Ok(Transcript {
             output,
             clock,
             home,
             options,
             turn: None,
-            n_turns: 0,
+            next_turn: Some(1),
+            n_messages: 0,
+            title: one_line(record.info.title()),
             reverted_from,
             after_short_call: false,
             day,
             unfinished: HashSet::new(),
         })
+    }
+
+    /// Sets the number of the first prompt that is shown. Without one, prompts have no numbers.
+    pub(crate) fn number_turns_from(&mut self, first: Option<usize>) {
+        self.next_turn = first;
+    }
+
+    /// Prints where the message that comes next stands in the conversation.
+    pub(crate) fn place(&mut self, place: &str) -> io::Result<()> {
+        self.gap()?;
+        self.output.line(self.output.paint.dim(place))
     }
 
     /// Sets the documents that were in progress at the moment that is shown.
@@ -127,13 +151,10 @@ impl<'a> Transcript<'a> {
 
     /// Prints one message with its parts.
     pub(crate) fn message(&mut self, record: &MessageRecord) -> io::Result<()> {
-        let id = record.stored.document.root().get("id").and_then(|id| id.as_text());
-        if id.is_some_and(|id| self.reverted_from.as_deref() == Some(&*id.to_str())) {
+        self.n_messages += 1;
+        if self.is_reverted(&record.stored.key) {
             self.end_turn()?;
-            let line = "── undone: what follows is hidden in OpenCode until it is redone or dropped ──";
-            let line = self.output.paint.warn(cut(line, self.output.width));
-            self.output.line("")?;
-            self.output.line(line)?;
+            self.revert_line()?;
         }
         match record.stored.document.lens::<Message<'_>>() {
             Message::User(user) => self.prompt(&user, record),
@@ -141,10 +162,27 @@ impl<'a> Transcript<'a> {
         }
     }
 
+    /// Whether a revert hides the conversation from this message or part on.
+    fn is_reverted(&self, key: &Key) -> bool {
+        let id = match key {
+            Key::Message(_, id) => id.as_str(),
+            Key::Part(_, _, id) => id.as_str(),
+            _ => return false,
+        };
+        self.reverted_from.as_deref() == Some(id)
+    }
+
+    fn revert_line(&mut self) -> io::Result<()> {
+        let line = "── undone: what follows is hidden in OpenCode until it is redone or dropped ──";
+        let line = self.output.paint.warn(cut(line, self.output.width));
+        self.output.line("")?;
+        self.output.line(line)
+    }
+
     /// Ends the conversation.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.end_turn()?;
-        if self.n_turns == 0 {
+        if self.n_messages == 0 {
             let line = self.output.paint.dim("no messages");
             self.output.line("")?;
             self.output.line(line)?;
@@ -154,8 +192,9 @@ impl<'a> Transcript<'a> {
 
     fn prompt(&mut self, user: &UserMessage<'_>, record: &MessageRecord) -> io::Result<()> {
         self.end_turn()?;
-        self.n_turns += 1;
-        self.turn = Some(TurnTally::default());
+        let diffs = user.summary.as_ref().and_then(|summary| summary.diffs.as_ref());
+        let changed = diffs.into_iter().flatten().filter_map(ChangedFile::of).collect();
+        self.turn = Some(TurnTally { changed, ..TurnTally::default() });
         let paint = self.output.paint;
         let mut lines: Vec<String> = Vec::new();
         let mut n_synthetic = 0;
@@ -176,7 +215,9 @@ impl<'a> Transcript<'a> {
                 Part::File(file) => {
                     let name = file.filename.map(|name| one_line(&name.to_str())).unwrap_or_default();
                     let mime = file.mime.map(|mime| one_line(&mime.to_str())).unwrap_or_default();
-                    lines.push(paint.dim(cut(&format!("+ {name}  {mime}"), columns)));
+                    let facts: Vec<String> =
+                        [name, mime].into_iter().filter(|fact| !fact.is_empty()).collect();
+                    lines.push(paint.dim(cut(&format!("+ {}", facts.join("  ")), columns)));
                 }
                 Part::Agent(agent) => {
                     let name = agent.name.map(|name| one_line(&name.to_str())).unwrap_or_default();
@@ -213,9 +254,16 @@ impl<'a> Transcript<'a> {
         });
         let agent =
             user.agent.as_ref().map(|agent| format!("to {}", one_line(&agent.to_str()))).unwrap_or_default();
-        let head = format!("{}. You {agent}", self.n_turns);
+        let number = self.next_turn.map(|number| format!("{number}. ")).unwrap_or_default();
+        self.next_turn = self.next_turn.map(|number| number + 1);
+        let head = format!("{number}You {agent}");
         self.gap()?;
         self.head(&head, &when.unwrap_or_default())?;
+        let title = user.summary.as_ref().and_then(|summary| summary.title.as_ref());
+        let title = title.map(|title| one_line(&title.to_str()));
+        if let Some(title) = title.filter(|title| !title.is_empty() && *title != self.title) {
+            self.output.line(paint.italic_dim(cut(&title, self.output.width)))?;
+        }
         for line in lines {
             self.output.line(format!("{} {line}", paint.accent("▌")))?;
         }
@@ -243,8 +291,14 @@ impl<'a> Transcript<'a> {
             self.gap()?;
             self.output.line(format!("  {}", paint.warn("summary of the conversation so far")))?;
         }
-        for part in &record.parts {
+        for part in &early::joined(record.parts.clone()) {
+            if self.is_reverted(&part.key) {
+                self.revert_line()?;
+            }
             let lens = part.document.lens::<Part<'_>>();
+            if let (Part::Patch(patch), Some(turn)) = (&lens, &mut self.turn) {
+                turn.patched.extend(patch.files.iter().flatten().map(|file| one_line(&file.to_str())));
+            }
             self.part(&lens)?;
             if self.unfinished.contains(&part.key) {
                 self.unkept(&lens)?;
@@ -259,9 +313,35 @@ impl<'a> Transcript<'a> {
             self.output.line(format!("  {}", paint.bad_bold(format!("✗ {}{status}", name(&error.name)))))?;
             self.block(&message, Fold::First(FOLDED_ERROR), LongLines::Wrap, |line| paint.bad(line))?;
         } else if time.completed.is_none() {
-            self.output.line(format!("  {}", paint.warn("… unfinished")))?;
+            let line = match self.is_at_work(time.created) {
+                true => paint.good("● at work"),
+                false => paint.warn("◌ unfinished: it was interrupted"),
+            };
+            self.output.line(format!("  {line}"))?;
+        } else if let Some(why) = answer.finish.as_ref().and_then(|finish| cut_short(&finish.to_str())) {
+            self.gap()?;
+            self.output.line(format!("  {}", paint.warn(format!("✗ {why}"))))?;
+        }
+        if self.options.steps {
+            self.step(answer)?;
         }
         self.unreadable(record)
+    }
+
+    /// Whether something that began at a time may still be going on.
+    fn is_at_work(&self, started: Option<i64>) -> bool {
+        self.options.is_past || started.is_some_and(|started| self.clock.now - started < STILL_RUNNING)
+    }
+
+    /// Prints what one step used, and why it ended.
+    fn step(&mut self, answer: &AssistantMessage<'_>) -> io::Result<()> {
+        let usage = Usage::of(answer);
+        let finish = answer.finish.as_ref().map(|finish| one_line(&finish.to_str())).unwrap_or_default();
+        let mut facts = vec!["step".to_owned(), finish];
+        facts.extend(usage_facts(&usage));
+        facts.retain(|fact| !fact.is_empty());
+        let line = self.output.paint.dim(cut(&facts.join(" · "), self.output.width.saturating_sub(4)));
+        self.output.line(format!("  {} {line}", self.output.paint.dim("·")))
     }
 
     fn part(&mut self, part: &Part<'_>) -> io::Result<()> {
@@ -294,6 +374,11 @@ impl<'a> Transcript<'a> {
             Part::File(file) => {
                 let name = file.filename.as_ref().map(|name| one_line(&name.to_str())).unwrap_or_default();
                 self.output.line(format!("  {}", paint.dim(format!("+ {name}"))))?;
+            }
+            Part::Other(part) if part.is_result() => {
+                if self.options.tools != ToolDetail::None {
+                    self.result(&part.result_text().unwrap_or_default())?;
+                }
             }
             other => {
                 for line in self.odd_part(other) {
@@ -333,9 +418,14 @@ impl<'a> Transcript<'a> {
             Part::Other(part) => {
                 let kind = part.kind.as_ref().map(|kind| one_line(&kind.to_str())).unwrap_or_default();
                 let name = part.name.as_ref().map(|name| one_line(&name.to_str())).unwrap_or_default();
-                let text =
-                    part.text.as_ref().map(Text::to_str).unwrap_or_default();
-                let mut lines = vec![paint.dim(format!("[{kind}] {name}").trim_end())];
+                let result = part.result_text();
+                let text = result.as_deref().map(Into::into).or(part.text.as_ref().map(Text::to_str));
+                let text = text.unwrap_or_default();
+                let head = match part.is_result() {
+                    true => "result".to_owned(),
+                    false => format!("[{kind}] {name}").trim_end().to_owned(),
+                };
+                let mut lines = vec![paint.dim(head)];
                 lines.extend(prose::lines(&harmless(&text), self.output.width.saturating_sub(2), paint));
                 lines
             }
@@ -347,185 +437,6 @@ impl<'a> Transcript<'a> {
     fn gap(&mut self) -> io::Result<()> {
         self.after_short_call = false;
         self.output.line("")
-    }
-
-    /// Prints a tool call: one line, then its output or the change it made.
-    fn call(&mut self, call: &CallView<'_>) -> io::Result<()> {
-        let paint = self.output.paint;
-        let (sign, name) = match call.status {
-            Some(ToolStatus::Completed) if call.exit.is_some_and(|exit| exit != 0) => {
-                (paint.warn("✓"), paint.bold(one_line(&call.tool)))
-            }
-            Some(ToolStatus::Completed) => (paint.good("✓"), paint.bold(one_line(&call.tool))),
-            Some(ToolStatus::Error) => (paint.bad("✗"), paint.bad_bold(one_line(&call.tool))),
-            _ => (paint.warn("…"), paint.bold(one_line(&call.tool))),
-        };
-        let mut facts = Vec::new();
-        facts.extend(call.exit.filter(|exit| *exit != 0).map(|exit| format!("exit {exit}")));
-        if let Some(ToolStatus::Pending | ToolStatus::Running) | None = call.status {
-            facts.push(call.status_name().to_owned());
-        }
-        if call.cleared {
-            facts.push("cleared".to_owned());
-        }
-        let is_brief = self.options.tools == ToolDetail::Brief;
-        if let (true, "read", Some(output)) = (is_brief, call.tool.as_str(), &call.output) {
-            // The text that was read is still in the file.
-            facts.push(count(output.to_str().lines().count(), "line"));
-        }
-        facts.extend(call.duration.map(duration));
-        let facts = facts.join("  ");
-        let columns =
-            self.output.width.saturating_sub(2 + 2 + width(&one_line(&call.tool)) + 2 + width(&facts) + 2);
-        let subject = one_line(&call.subject);
-        let subject = cut(&subject, columns);
-        let gap = " ".repeat(columns.saturating_sub(width(&subject)) + 2);
-        if !self.after_short_call {
-            self.output.line("")?;
-        }
-        self.output.line(format!("  {sign} {name}  {subject}{gap}{}", paint.dim(facts)))?;
-        self.after_short_call = false;
-        if let Some(child) = &call.child {
-            let line = self.child(child);
-            self.output.line(format!("    {} {line}", paint.agent("↳")))?;
-        }
-        self.call_result(call)
-    }
-
-    /// Prints the output of a call, or the change it made.
-    fn call_result(&mut self, call: &CallView<'_>) -> io::Result<()> {
-        let paint = self.output.paint;
-        let is_brief = self.options.tools == ToolDetail::Brief;
-        let limit = |folded| if is_brief { folded } else { usize::MAX };
-        if let Some(error) = &call.error {
-            if let Some(output) = &call.output {
-                self.block(&output.to_str(), Fold::Last(limit(FOLDED_OUTPUT)), LongLines::Cut, |line| {
-                    paint.dim(line)
-                })?;
-            }
-            return self.block(&error.to_str(), Fold::First(limit(FOLDED_ERROR)), LongLines::Wrap, |line| {
-                paint.bad(line)
-            });
-        }
-        // Code and listings are easier to read with their lines cut than with them broken.
-        let long = if is_brief { LongLines::Cut } else { LongLines::Wrap };
-        if let Some(diff) = &call.diff {
-            let shown = diff_lines(&harmless(&diff.to_str()));
-            return self.block(&shown, Fold::First(limit(FOLDED_DIFF)), long, |line| {
-                match line.as_bytes().first() {
-                    Some(b'+') => paint.good(line),
-                    Some(b'-') => paint.bad(line),
-                    Some(b'@') => paint.id(line),
-                    _ => paint.dim(line),
-                }
-            });
-        }
-        if let Some(written) = &call.written {
-            let shown: Vec<String> = written.to_str().lines().map(|line| format!("+{line}")).collect();
-            return self
-                .block(&shown.join("\n"), Fold::First(limit(FOLDED_DIFF)), long, |line| paint.good(line));
-        }
-        if !call.todos.is_empty() {
-            for todo in &call.todos {
-                let content =
-                    todo.content.as_ref().map(|content| one_line(&content.to_str())).unwrap_or_default();
-                let content = cut(&content, self.output.width.saturating_sub(8)).into_owned();
-                let status = todo.status.as_ref().map(ToString::to_string).unwrap_or_default();
-                let (sign, content) = dressed_todo(&status, &content, paint);
-                self.output.line(format!("    {} {sign} {content}", paint.dim("│")))?;
-            }
-            return Ok(());
-        }
-        let fold = match call.exit {
-            // A command that failed says why at its end.
-            Some(exit) if exit != 0 => Fold::Last(limit(FOLDED_ERROR)),
-            _ => Fold::First(limit(FOLDED_OUTPUT)),
-        };
-        match &call.output {
-            // The child's own line says more than the form it is printed in.
-            Some(output) if !is_brief || call.child.is_none() && call.tool != "read" => {
-                self.block(&output.to_str(), fold, long, |line| paint.dim(line))
-            }
-            _ => {
-                self.after_short_call = call.child.is_none();
-                Ok(())
-            }
-        }
-    }
-
-    /// The line of a session that a call started.
-    fn child(&self, id: &SessionId) -> String {
-        let paint = self.output.paint;
-        let Ok(Some(record)) = self.home.session(id) else {
-            return format!("{} {}", paint.id(id.as_str()), paint.dim("(gone)"));
-        };
-        let title = one_line(record.info.title());
-        let mut usage = Usage::default();
-        let mut n_messages = 0;
-        let read = self.home.messages(&record, &MessageRange::ALL, MessageDetail::PartCounts).try_for_each(
-            |message| {
-                n_messages += 1;
-                if let Message::Assistant(answer) = message?.stored.document.lens::<Message<'_>>() {
-                    usage += Usage::of(&answer);
-                }
-                Ok::<(), ReadError>(())
-            },
-        );
-        let facts = match read {
-            Ok(()) => format!("{}, {}", count(n_messages, "message"), dollars(usage.cost)),
-            Err(_) => String::new(),
-        };
-        let columns = self.output.width.saturating_sub(6 + width(id.as_str()) + 2 + width(&facts) + 2);
-        format!("{}  {}  {}", paint.id(id.as_str()), cut(&title, columns), paint.dim(facts))
-    }
-
-    /// Prints indented text, folded to its first or last lines.
-    fn block(
-        &mut self,
-        text: &str,
-        fold: Fold,
-        long: LongLines,
-        dress: impl Fn(&str) -> String,
-    ) -> io::Result<()> {
-        let paint = self.output.paint;
-        let text = harmless(text);
-        let text = text.trim_end().trim_start_matches('\n');
-        if text.is_empty() {
-            self.after_short_call = true;
-            return Ok(());
-        }
-        let (Fold::First(limit) | Fold::Last(limit)) = fold;
-        let left = text.lines().count().saturating_sub(limit);
-        let shown: Vec<&str> = match fold {
-            Fold::First(_) => text.lines().take(limit).collect(),
-            Fold::Last(_) => text.lines().skip(left).collect(),
-        };
-        let columns = self.output.width.saturating_sub(6);
-        let mut lines: Vec<String> = match long {
-            LongLines::Cut => shown.iter().map(|line| cut(line, columns).into_owned()).collect(),
-            LongLines::Wrap => wrap(&shown.join("\n"), columns),
-        };
-        // A single line can be as long as a file, so the fold also limits the wrapped lines.
-        let most = limit.saturating_mul(2);
-        if lines.len() > most {
-            lines.truncate(most);
-            if let Some(last) = lines.last_mut() {
-                *last = cut(&format!("{last} …"), columns).into_owned();
-            }
-        }
-        let bar = paint.dim("│");
-        let more =
-            (left > 0).then(|| format!("    {bar} {}", paint.dim(format!("… {}", count(left, "more line")))));
-        if let (Some(more), Fold::Last(_)) = (&more, fold) {
-            self.output.line(more)?;
-        }
-        for line in &lines {
-            self.output.line(format!("    {bar} {}", dress(line)))?;
-        }
-        if let (Some(more), Fold::First(_)) = (&more, fold) {
-            self.output.line(more)?;
-        }
-        Ok(())
     }
 
     fn unreadable(&mut self, record: &MessageRecord) -> io::Result<()> {
@@ -543,6 +454,34 @@ impl<'a> Transcript<'a> {
         self.output.line(format!("{}{:gap$}{}", paint.accent(left), "", paint.dim(right)))
     }
 
+    /// Prints which files a turn changed.
+    fn changed_files(&mut self, turn: &TurnTally) -> io::Result<()> {
+        let paint = self.output.paint;
+        let mut names: Vec<String> = turn
+            .changed
+            .iter()
+            .map(|file| format!("{} +{} −{}", file.name, file.additions, file.deletions))
+            .collect();
+        if names.is_empty() {
+            names.clone_from(&turn.patched);
+            names.sort_unstable();
+            names.dedup();
+        }
+        if names.is_empty() {
+            return Ok(());
+        }
+        let n_more = names.len().saturating_sub(SHOWN_FILES);
+        names.truncate(SHOWN_FILES);
+        if n_more > 0 {
+            names.push(format!("{n_more} more"));
+        }
+        let line = format!("changed {}", names.join(", "));
+        for line in wrap(&line, self.output.width.saturating_sub(2)) {
+            self.output.line(format!("  {}", paint.dim(line)))?;
+        }
+        Ok(())
+    }
+
     /// Prints what the turn cost.
     fn end_turn(&mut self) -> io::Result<()> {
         let Some(turn) = self.turn.take().filter(|turn| turn.n_calls > 0) else { return Ok(()) };
@@ -551,16 +490,12 @@ impl<'a> Transcript<'a> {
         if turn.n_calls > 1 {
             facts.push(count(turn.n_calls, "step"));
         }
-        facts.push(format!("{} in", short_number(usage.input)));
-        facts.push(format!("{} out", short_number(usage.output + usage.reasoning)));
-        if usage.cache_read > 0.0 {
-            facts.push(format!("{} cached", short_number(usage.cache_read)));
-        }
-        facts.push(dollars(usage.cost));
+        facts.extend(usage_facts(&usage));
         facts.extend(turn.started.zip(turn.ended).map(|(start, end)| duration(end - start)));
         facts.retain(|fact| !fact.is_empty());
         let paint = self.output.paint;
         self.gap()?;
+        self.changed_files(&turn)?;
         for line in wrap(&facts.join(" · "), self.output.width.saturating_sub(2)) {
             self.output.line(format!("  {}", paint.dim(line)))?;
         }
@@ -568,18 +503,31 @@ impl<'a> Transcript<'a> {
     }
 }
 
-/// How text is shortened: to a number of lines from its beginning or its end.
-#[derive(Clone, Copy)]
-enum Fold {
-    First(usize),
-    Last(usize),
+/// Tokens and cost in words; nothing where nothing was used.
+fn usage_facts(usage: &Usage) -> Vec<String> {
+    let mut facts = Vec::new();
+    if usage.total_tokens() > 0.0 {
+        facts.push(format!("{} in", short_number(usage.input)));
+        facts.push(format!("{} out", short_number(usage.output + usage.reasoning)));
+    }
+    if usage.cache_read > 0.0 {
+        facts.push(format!("{} cached", short_number(usage.cache_read)));
+    }
+    if usage.total_tokens() > 0.0 || usage.cost > 0.0 {
+        facts.push(dollars(usage.cost));
+    }
+    facts
 }
 
-/// How lines that are too long are shown.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LongLines {
-    Cut,
-    Wrap,
+/// Why an answer ended before the model was done.
+fn cut_short(finish: &str) -> Option<String> {
+    match finish {
+        // `end-turn` is what early descriptions of the format call `stop`.
+        "stop" | "tool-calls" | "end-turn" | "end_turn" | "" => None,
+        "length" => Some("cut off: the model reached the limit on its output".to_owned()),
+        "content-filter" => Some("cut off by the provider's content filter".to_owned()),
+        other => Some(format!("ended with {:?}", one_line(other))),
+    }
 }
 
 /// A todo's sign and text, by its status.
@@ -590,18 +538,6 @@ pub(crate) fn dressed_todo(status: &str, content: &str, paint: Painter) -> (Stri
         "cancelled" => (paint.dim("✗"), paint.dim(content)),
         _ => (paint.dim("○"), content.to_owned()),
     }
-}
-
-/// A unified diff without the lines that only repeat the path.
-fn diff_lines(diff: &str) -> String {
-    let kept = diff.lines().filter(|line| {
-        !line.starts_with("Index: ") && !line.starts_with("=====") && !line.starts_with("\\ No newline")
-    });
-    // One file is named in the line above; of several each must be told apart.
-    let several = diff.matches("\n+++ ").count() + usize::from(diff.starts_with("+++ ")) > 1;
-    kept.filter(|line| several || !(line.starts_with("--- ") || line.starts_with("+++ ")))
-        .collect::<Vec<_>>()
-        .join("\n")
 }
 
 /// The first lines, the last of them with an ellipsis if there are more.

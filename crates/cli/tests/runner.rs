@@ -4,8 +4,18 @@
 #![allow(clippy::disallowed_methods, reason = "a test opens databases as OpenCode or a stranger would")]
 
 mod runner {
+    #[cfg(target_os = "linux")]
+    mod agent_example;
+    mod ancestry;
+    mod append;
+    #[cfg(target_os = "linux")]
+    mod append_faults;
+    #[cfg(target_os = "linux")]
+    mod append_kill;
     mod changes;
+    mod compared;
     mod conformance;
+    mod conversations;
     mod copy;
     mod damage;
     mod database;
@@ -24,11 +34,13 @@ mod runner {
     mod kit;
     #[cfg(unix)]
     mod leftovers;
+    mod llm;
     #[cfg(unix)]
     mod modes;
     mod opencode;
     mod operations;
     mod other_agents;
+    mod recovery;
     mod reference;
     mod running;
     mod screens;
@@ -36,7 +48,10 @@ mod runner {
     #[cfg(unix)]
     mod special_files;
     mod store;
+    mod stream_model;
     mod walk;
+    #[cfg(unix)]
+    mod working_tree;
 }
 
 /// A file that no `mod` line names would be tests that never run.

@@ -6,11 +6,18 @@
 //!
 //! Nothing here prints, or reads a clock, the environment or a home.
 
+mod append;
 mod document;
+mod files;
 mod home;
+mod housekeeping;
 mod keep;
+mod llm;
 mod operation;
 mod problem;
+mod project;
+mod purge;
+mod replay;
 mod revision;
 mod search;
 mod session;
@@ -19,18 +26,30 @@ mod sync;
 mod transfer;
 mod usage;
 
+pub use append::{AbortedTurns, Acknowledgement, LineError, NewSession, RefusedLine};
 pub use document::{DifferingDocument, DocumentChange, DocumentName, Gist};
-pub use home::{Home, LatestSession, Overview, Rescue, SampleHome, Store, TextIndex};
-pub use keep::{Backup, ForgetReport, PruneReport, PrunedSession, RestoredBackup};
-pub use operation::{
-    ArchivedSession, Operation, OperationEffect, RemovedSessions, RenamedSession, RestoredSession,
-    UndoneOperation,
+pub use files::{ChangedFile, ChangedFiles};
+pub use home::{
+    HereProject, Home, LatestSession, MovedHere, Overview, Rescue, SampleHome, Store, TextIndex, UsedSince,
 };
-pub use problem::{CheckReport, Problem};
+pub use housekeeping::{
+    FreeReport, FreedUse, LargeSession, SpaceFailure, SpacePlace, SpaceReport, SpaceUse, StoreSpace,
+};
+pub use keep::{Backup, ForgetReport, PruneReport, PrunedSession, RestoredBackup};
+pub use llm::{ContentSize, ContextMessage, LlmContext, RecordedRequest};
+pub use operation::{
+    ArchivedSession, CompactedSession, ForkedSession, MovedProject, Operation, OperationEffect, PrunedCalls,
+    RemovedSessions, RenamedSession, ReplacedTodoList, RestoredSession, RevertedSession, UndoneOperation,
+    UnrevertedSession,
+};
+pub use problem::{CheckReport, ClosedTurn, FixReport, LeftTurn, Problem};
+pub use project::{ProjectSummary, ResumeCommand};
+pub use purge::{ClearedHome, ErasedLines, FoundRemains, NotErased, PurgeReport};
+pub use replay::{CallTime, ReplayableCall};
 pub use revision::{RevisedSession, Revision, UndoneRevision};
 pub use search::SearchHit;
-pub use session::{Session, SessionTree, TodoList};
-pub use stats::{AnswerSums, Stats, TokensPerSession, ToolCalls};
+pub use session::{Relative, Session, SessionTree, TodoList, status};
+pub use stats::{AnswerSums, Stats, StatsGroup, TokensPerSession, ToolCalls};
 pub use sync::{IndexUpdate, ReindexReport, SyncReport};
 pub use transfer::{CopiedSession, CopyReport, CopyTally, ImportReport};
 pub use usage::{CacheTokens, Tokens};

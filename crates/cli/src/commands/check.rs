@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use annals::check::{Problem, ProblemKind};
+use annals::check::{Problem, ProblemKind, Severity};
 use annals::home::{Read, Write};
 use annals::open;
+use annals::ops::{self, FixOptions, Fixed, LeftReason, OperationKind};
 use annals::query::SessionQuery;
 use annals::sync::Stage;
 use annals::wire;
@@ -12,20 +13,32 @@ use annals::wire;
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
 use crate::homes::Homes;
-use crate::text::{count, one_line, width, wrap};
+use crate::output::Output;
+use crate::text::{count, cut, one_line, shell_word, shown_title, wrap};
 
 /// Look for damage: unreadable files, references to nothing, answers that never ended
 ///
-/// Reads every document of the store and of OpenCode's homes. Exits with code 3 if it finds a problem.
+/// Reads every document of the store and of OpenCode's homes. Problems are errors (something cannot be read, or OpenCode fails on it),
+/// warnings, or notes (remains of something that was interrupted or deleted). Exits with code 3 for errors and warnings.
+///
+/// With `--fix`, turns that were interrupted are closed first, as OpenCode closes a turn that you abort: calls that never ended have
+/// failed, the answer ends with an error. That is done in all your homes that hold the session; `annals undo` takes it back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   annals check
+  annals check --fix
   annals check --json | jq '.problems[] | select(.kind == \"unreadable\")'")]
 pub(crate) struct CheckArgs {
     /// Show every problem, not only the first few of each kind
     #[arg(short, long)]
     all: bool,
+    /// Close turns that were interrupted, unless an agent may be at work on them
+    #[arg(long)]
+    fix: bool,
+    /// With `--fix`: close turns of sessions that changed in the last ten minutes, too
+    #[arg(long, requires = "fix")]
+    force: bool,
 }
 
 /// A problem, and the home that has it.
@@ -39,6 +52,10 @@ const SHOWN: usize = 5;
 
 pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
     let homes = context.open(Stage::Parts)?;
+    let fixed = match args.fix {
+        true => Some(fix(context, &homes, args.force)?),
+        false => None,
+    };
     let home = homes.read();
     let count_sessions =
         |home: &dyn Read| home.sessions(&SessionQuery::default()).map_or(0, |found| found.value.len());
@@ -88,54 +105,142 @@ pub(crate) fn run(context: &Context, args: &CheckArgs) -> CommandResult {
         }
     };
     drop(progress);
-    let outcome = if problems.is_empty() { Outcome::Done } else { Outcome::WithProblems };
+    let is_refused =
+        |fixed: &Fixed| fixed.left.iter().any(|turn| matches!(turn.reason, LeftReason::Refused(_)));
+    let is_serious = |located: &LocatedProblem| located.problem.kind.severity() < Severity::Note;
+    let outcome = match !problems.iter().any(is_serious) && !fixed.as_ref().is_some_and(is_refused) {
+        true => Outcome::Done,
+        false => Outcome::WithProblems,
+    };
     let mut output = if context.json { context.plain_output() } else { context.paged_output() };
     if context.json {
         let problems =
             problems.iter().map(|LocatedProblem { home, problem }| wire::Problem::of(problem, home));
-        output.json(&wire::CheckReport { problems: problems.collect() })?;
+        let fix = fixed.as_ref().map(Into::into);
+        output.json(&wire::CheckReport { problems: problems.collect(), fix })?;
         output.finish()?;
         return Ok(outcome);
     }
-    let paint = output.paint;
-    let mut by_kind: BTreeMap<ProblemKind, Vec<&Problem>> = BTreeMap::new();
-    for LocatedProblem { problem, .. } in &problems {
-        by_kind.entry(problem.kind).or_default().push(problem);
+    if let Some(fixed) = &fixed {
+        report_fix(context, &mut output, fixed)?;
     }
-    for (kind, problems) in &by_kind {
-        let title = format!("{} {}", problems.len(), kind.name());
-        let plain_width = width(&title);
-        let sign =
-            if *kind == ProblemKind::Unreadable { paint.bad_bold(title) } else { paint.warn_bold(title) };
-        let columns = output.width.saturating_sub(plain_width + 1);
-        match format!("— {}", kind.repair()) {
-            repair if width(&repair) <= columns => output.line(format!("{sign} {}", paint.dim(repair)))?,
-            _ => {
-                output.line(sign)?;
-                for line in wrap(kind.repair(), output.width.saturating_sub(2)) {
-                    output.line(format!("  {}", paint.dim(line)))?;
-                }
-            }
-        }
-        let shown = if args.all { problems.len() } else { SHOWN };
-        for problem in problems.iter().take(shown) {
-            output.line(format!("  {}", one_line(&problem.place)))?;
-            for line in wrap(&one_line(&problem.detail), output.width.saturating_sub(4)) {
-                output.line(format!("    {}", paint.dim(line)))?;
-            }
-        }
-        if problems.len() > shown {
-            let more = format!("  … and {} more; `--all` shows them", problems.len() - shown);
-            output.line(paint.dim(more))?;
-        }
-    }
-    if problems.is_empty() {
-        output.line(format!("{} no problems in {}", paint.good("✓"), count(n_sessions, "session")))?;
-    } else {
-        output.line(format!("{} in {}", count(problems.len(), "problem"), count(n_sessions, "session")))?;
-    }
+    let screen = ProblemScreen { context, home: &home, n_shown: if args.all { usize::MAX } else { SHOWN } };
+    screen.print(&mut output, &problems, n_sessions)?;
     output.finish()?;
     Ok(outcome)
+}
+
+/// Problems on the screen.
+struct ProblemScreen<'s> {
+    context: &'s Context,
+    home: &'s dyn Read,
+    /// Limit on the problems of a kind.
+    n_shown: usize,
+}
+
+impl ProblemScreen<'_> {
+    /// Prints problems: the worst first, those of a kind in a home together, with the command that repairs them.
+    fn print(
+        &self,
+        output: &mut Output,
+        problems: &[LocatedProblem],
+        n_sessions: usize,
+    ) -> Result<(), CliError> {
+        let paint = output.paint;
+        let mut groups: BTreeMap<(Severity, ProblemKind, &str), Vec<&Problem>> = BTreeMap::new();
+        for LocatedProblem { problem, home } in problems {
+            groups.entry((problem.kind.severity(), problem.kind, home)).or_default().push(problem);
+        }
+        for ((severity, kind, home), problems) in &groups {
+            let title = format!("{} {}", problems.len(), kind.name());
+            let title = match severity {
+                Severity::Error => paint.bad_bold(format!("error: {title}")),
+                Severity::Warning => paint.warn_bold(format!("warning: {title}")),
+                Severity::Note => paint.bold(format!("note: {title}")),
+            };
+            output.line(format!("{title} {}", paint.dim(format!("in {}", one_line(home)))))?;
+            let repair = kind.repair().replace("THIS", &shell_word(home));
+            for line in wrap(&repair, output.width.saturating_sub(2)) {
+                output.line(format!("  {}", paint.dim(line)))?;
+            }
+            for problem in problems.iter().take(self.n_shown) {
+                self.print_one(output, problem)?;
+            }
+            if problems.len() > self.n_shown {
+                let more = format!("  … and {} more; `--all` shows them", problems.len() - self.n_shown);
+                output.line(paint.dim(more))?;
+            }
+        }
+        let n_of = |severity: Severity| {
+            problems.iter().filter(|located| located.problem.kind.severity() == severity).count()
+        };
+        let counts = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
+        let counts: Vec<String> = counts
+            .into_iter()
+            .map(|(severity, noun)| (n_of(severity), noun))
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, noun)| count(n, noun))
+            .collect();
+        let sessions = count(n_sessions, "session");
+        match counts.is_empty() {
+            true => output.line(format!("{} no problems in {sessions}", paint.good("✓")))?,
+            false => output.line(format!("{} in {sessions}", counts.join(", ")))?,
+        }
+        Ok(())
+    }
+
+    fn print_one(&self, output: &mut Output, problem: &Problem) -> std::io::Result<()> {
+        let paint = output.paint;
+        output.line(format!("  {}", one_line(&problem.place)))?;
+        for line in wrap(&one_line(&problem.detail), output.width.saturating_sub(4)) {
+            output.line(format!("    {}", paint.dim(line)))?;
+        }
+        let session = problem.session.as_ref().and_then(|id| self.home.session(id).ok().flatten());
+        if let Some(session) = session {
+            let when = self.context.clock.when(session.info.last_used());
+            let line = format!("session {}  {when}  {}", session.id, shown_title(session.info.title()));
+            output.line(format!("    {}", paint.dim(cut(&line, output.width.saturating_sub(4)))))?;
+        }
+        Ok(())
+    }
+}
+
+/// Closes turns that were interrupted.
+fn fix(context: &Context, homes: &Homes, force: bool) -> Result<Fixed, CliError> {
+    let options = FixOptions { force, now: context.clock.now };
+    context.operate(homes, |workspace| {
+        Ok(ops::close_interrupted(workspace, context.request(OperationKind::Fix), options)?)
+    })
+}
+
+fn report_fix(context: &Context, output: &mut Output, fixed: &Fixed) -> Result<(), CliError> {
+    let paint = output.paint;
+    for turn in &fixed.closed {
+        let what = match (turn.answers, turn.calls) {
+            (answers, 0) => count(answers, "answer"),
+            (0, calls) => count(calls, "call"),
+            (answers, calls) => format!("{} and {}", count(answers, "answer"), count(calls, "call")),
+        };
+        output.line(format!("{} closed {what} of {}", paint.good("✓"), paint.id(&turn.session)))?;
+        output.line(format!("    {}", paint.dim(one_line(&turn.place))))?;
+    }
+    for turn in &fixed.left {
+        let reason = match &turn.reason {
+            LeftReason::Recent(changed) => {
+                format!("it changed {}; `--force` closes it", context.clock.when(*changed))
+            }
+            reason => one_line(&reason.to_string()),
+        };
+        output.line(format!("{} left {}: {reason}", paint.warn("!"), paint.id(&turn.session)))?;
+        output.line(format!("    {}", paint.dim(one_line(&turn.place))))?;
+    }
+    if fixed.closed.is_empty() && fixed.left.is_empty() {
+        output.line("no turn was interrupted")?;
+    }
+    if !fixed.closed.is_empty() {
+        context.report_operation(&fixed.report);
+    }
+    Ok(())
 }
 
 /// The user's homes, and a problem for each one that cannot be opened.

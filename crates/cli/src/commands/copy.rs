@@ -62,6 +62,21 @@ pub(crate) struct CopyArgs {
     dry_run: bool,
 }
 
+impl CopyArgs {
+    /// Everything of one home into another.
+    pub(crate) fn between(from: &str, to: &str, dry_run: bool) -> CopyArgs {
+        CopyArgs {
+            from: Some(from.to_owned()),
+            to: to.to_owned(),
+            sessions: Vec::new(),
+            all: true,
+            merge: false,
+            difference: DifferenceArgs::default(),
+            dry_run,
+        }
+    }
+}
+
 pub(crate) fn run(context: &Context, args: &CopyArgs) -> CommandResult {
     let target = HomeUrl::parse(&args.to).map_err(OpenError::from)?;
     let target_path = path_of(&target)?;

@@ -6,7 +6,7 @@ use annals::wire;
 
 use crate::commands::overview::Hints;
 use crate::commands::{list, overview, show};
-use crate::context::Context;
+use crate::context::{Context, user_directory};
 use crate::error::{CliError, CommandResult, Outcome};
 
 /// Show annals on a sample home, without OpenCode
@@ -18,7 +18,7 @@ Examples:
   annals demo
   annals demo --dir ./sample        unpack it there, to keep")]
 pub(crate) struct DemoArgs {
-    /// Where to unpack the sample home; a new temporary directory if not given
+    /// Where to unpack the sample home; a cache directory if not given, where the next `demo` replaces it
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -65,11 +65,23 @@ fn unpack(directory: Option<&Path>) -> Result<PathBuf, CliError> {
             std::fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
             directory.to_owned()
         }
-        None => {
-            let place = std::env::temp_dir();
-            let made = tempfile::Builder::new().prefix("annals-demo-").tempdir_in(&place);
-            made.map_err(|error| failed(&place, error))?.keep()
-        }
+        None => match user_directory("XDG_CACHE_HOME", ".cache") {
+            Some(cache) => {
+                let home = cache.join("annals").join("demo");
+                match std::fs::remove_dir_all(&home) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(failed(&home, error));
+                    }
+                    _ => std::fs::create_dir_all(&home).map_err(|error| failed(&home, error))?,
+                }
+                home
+            }
+            None => {
+                let place = std::env::temp_dir();
+                let made = tempfile::Builder::new().prefix("annals-demo-").tempdir_in(&place);
+                made.map_err(|error| failed(&place, error))?.keep()
+            }
+        },
     };
     let decoder = zstd::Decoder::new(HOME).map_err(|error| failed(&home, error))?;
     tar::Archive::new(decoder).unpack(&home).map_err(|error| failed(&home, error))?;

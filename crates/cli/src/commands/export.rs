@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use annals::home::{MessageDetail, MessageRange, MessageRecord, Quarantined, Read, SessionRecord};
 use annals::model::format::jsonl;
 use annals::model::format::opencode::ExportWriter;
-use annals::model::render::markdown::MarkdownWriter;
+use annals::model::render::markdown::{MarkdownDetail, MarkdownWriter};
 use annals::model::{Key, Provenance};
+use annals::query::SessionQuery;
 use annals::sync::Stage;
 use clap::ValueEnum;
 
@@ -19,21 +20,34 @@ use crate::moment::{note_unfinished, parse_moment, unfinished_then};
 use crate::text::{count, harmless};
 
 /// Write sessions to a file or standard output
+///
+/// The format follows the name of the file: `.json` is what `opencode export` prints, `.jsonl` is complete, `.md` is for reading.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   annals export last > session.json              what `opencode export` prints
-  annals export last --format markdown -o talk.md
-  annals export 36f8c1 --children --format jsonl -o backup.jsonl
+  annals export last -o talk.md                  Markdown, by the name of the file
+  annals export last -o talk.md --tools brief --no-reasoning
+  annals export 36f8c1 --children -o backup.jsonl
+  annals export --all -o everything.jsonl        all sessions; `annals import` takes them back
   annals export last --message msg_c90735466001  only some messages
   annals export last --at 42 > before.json       as it was at revision 42")]
 pub(crate) struct ExportArgs {
     /// Sessions: ids, beginnings of ids, `last`, or pieces of titles
-    #[arg(required = true, value_name = "SESSION")]
+    #[arg(value_name = "SESSION", conflicts_with = "all")]
     sessions: Vec<String>,
-    /// Format of the output
-    #[arg(short, long, value_enum, default_value_t = ExportFormat::Opencode)]
-    format: ExportFormat,
+    /// All sessions
+    #[arg(long, conflicts_with_all = ["message", "part", "at"])]
+    all: bool,
+    /// Format of the output; the default follows the name of the file, and is `opencode` without one
+    #[arg(short, long, value_enum)]
+    format: Option<ExportFormat>,
+    /// In Markdown: what to write of tool calls
+    #[arg(long, value_enum, value_name = "HOW")]
+    tools: Option<MarkdownTools>,
+    /// In Markdown: leave out reasoning
+    #[arg(long)]
+    no_reasoning: bool,
     /// Only these messages, by id or the beginning of one
     #[arg(long, value_name = "MESSAGE")]
     message: Vec<String>,
@@ -49,26 +63,85 @@ pub(crate) struct ExportArgs {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+impl ExportArgs {
+    /// The format that was asked for, by name or by the name of the file.
+    fn format(&self) -> ExportFormat {
+        let extension =
+            self.output.as_deref().and_then(Path::extension).map(|name| name.to_ascii_lowercase());
+        let by_name = match extension.as_deref().and_then(|name| name.to_str()) {
+            Some("md" | "markdown") => ExportFormat::Markdown,
+            Some("jsonl" | "ndjson") => ExportFormat::Jsonl,
+            _ => ExportFormat::Opencode,
+        };
+        self.format.unwrap_or(by_name)
+    }
+
+    /// What Markdown tells beside what was said.
+    fn detail(&self) -> MarkdownDetail {
+        let tools = self.tools.unwrap_or(MarkdownTools::Full);
+        MarkdownDetail {
+            calls: tools != MarkdownTools::None,
+            output: tools == MarkdownTools::Full,
+            reasoning: !self.no_reasoning,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ExportFormat {
     /// The document that `opencode export` prints; several sessions are printed one after the other
+    #[value(alias = "json")]
     Opencode,
     /// One document per line, complete and byte for byte, todo lists and diffs included
     Jsonl,
     /// Markdown, for reading
+    #[value(alias = "md")]
     Markdown,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MarkdownTools {
+    /// Everything they printed and changed
+    Full,
+    /// A line each
+    Brief,
+    /// Nothing
+    None,
+}
+
 pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
+    let format = args.format();
+    if format != ExportFormat::Markdown && args.detail() != MarkdownDetail::FULL {
+        return Err(CliError::usage(
+            "`--tools` and `--no-reasoning` are for Markdown: the other formats are complete",
+        )
+        .hint("`--format markdown`, or a file that ends with `.md`"));
+    }
+    // A pipe or device is there to be written to.
+    if let Some(path) = args.output.as_deref().filter(|path| path.is_file() && !args.force) {
+        return Err(CliError::new(format!("{} exists", path.display()))
+            .hint("nothing was written; `--force` replaces it"));
+    }
     let moment = args.at.as_deref().map(|at| parse_moment(at, &context.clock)).transpose()?;
     let homes = context.open_for(Stage::Parts, moment)?;
     let view = homes.view(moment)?;
     let home: &dyn Read = &*view;
     let mut sessions: Vec<SessionRecord> = Vec::new();
     let mut seen = HashSet::new();
-    for wanted in &args.sessions {
+    if args.all {
+        sessions = context.sessions(home, &SessionQuery::default())?.value;
+        seen.extend(sessions.iter().map(|session| session.id.clone()));
+    }
+    let named: Vec<Option<&str>> = match (&args.sessions[..], args.all) {
+        ([], false) => vec![None],
+        (named, _) => named.iter().map(|name| Some(name.as_str())).collect(),
+    };
+    for wanted in named {
         let session = view.session(context, wanted)?;
         let family = match args.children {
             true => annals::remove::plan(home, session)?.sessions,
@@ -76,30 +149,27 @@ pub(crate) fn run(context: &Context, args: &ExportArgs) -> CommandResult {
         };
         sessions.extend(family.into_iter().filter(|session| seen.insert(session.id.clone())));
     }
+    let form = ExportForm { format, detail: args.detail() };
     let selection = Selection { messages: &args.message, parts: &args.part };
     let mut left = ExportGaps::default();
     match &args.output {
         None => {
             let mut output = context.plain_output();
             let is_terminal = output.is_terminal;
-            let mut sink = |bytes: &[u8]| match args.format {
+            let mut sink = |bytes: &[u8]| match format {
                 // Control sequences are removed only for a terminal; a file gets every byte.
                 ExportFormat::Markdown if is_terminal => {
                     output.write_all(harmless(&String::from_utf8_lossy(bytes)).as_bytes())
                 }
                 _ => output.json_text(bytes),
             };
-            write(home, &sessions, args.format, selection, &mut sink, &mut left)?;
+            write(home, &sessions, form, selection, &mut sink, &mut left)?;
             output.finish()?;
         }
         Some(path) => {
             let to_file =
                 |error: std::io::Error| CliError::new(format!("cannot write {}: {error}", path.display()));
-            write_file(
-                path,
-                |sink| write(home, &sessions, args.format, selection, sink, &mut left),
-                to_file,
-            )?;
+            write_file(path, |sink| write(home, &sessions, form, selection, sink, &mut left), to_file)?;
         }
     }
     if left.n_left_out > 0 {
@@ -156,10 +226,18 @@ struct ExportGaps {
 
 type ExportSink<'a> = dyn FnMut(&[u8]) -> std::io::Result<()> + 'a;
 
+/// How sessions are written.
+#[derive(Clone, Copy)]
+struct ExportForm {
+    format: ExportFormat,
+    /// For Markdown.
+    detail: MarkdownDetail,
+}
+
 fn write(
     home: &dyn Read,
     sessions: &[SessionRecord],
-    format: ExportFormat,
+    ExportForm { format, detail }: ExportForm,
     selection: Selection<'_>,
     sink: &mut ExportSink<'_>,
     left: &mut ExportGaps,
@@ -195,7 +273,7 @@ fn write(
                 n_parts
             }
             ExportFormat::Markdown => {
-                let mut writer = MarkdownWriter::new(&session.stored.document);
+                let mut writer = MarkdownWriter::new(&session.stored.document).with_detail(detail);
                 let n_parts = each_message(
                     home,
                     session,

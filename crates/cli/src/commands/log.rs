@@ -3,40 +3,47 @@
 use std::collections::HashMap;
 
 use annals::HomeUrl;
+use annals::family::{Descent, Family, Forks};
 use annals::history::{LogQuery, Revision};
 use annals::model::id::{Millis, SessionId};
 use annals::ops::{OperationQuery, OperationState};
+use annals::query::SessionQuery;
 use annals::store::Store;
 use annals::sync::Stage;
 use annals::wire;
 
 use crate::context::Context;
-use crate::error::{CliError, CommandResult, Outcome};
+use crate::error::{CliError, CommandResult, Outcome, report_quarantine};
 use crate::moment::{known_session, title};
 use crate::output::{Output, Painter};
+use crate::short_id::ShortIds;
 use crate::table::{Table, left, right};
 use crate::text::{count, cut, grouped, one_line, width};
 use crate::time_arg::parse_time;
 
 /// List what was done: operations, or the revisions of the store
 ///
-/// An operation is a command that changed something: rename, archive, rm, import, copy, restore, forget, undo. `annals
-/// undo` takes its number. A revision is one commit of the store, made by an operation or by a sync; `annals show --at`, `annals diff`
-/// and `annals restore --at` take its number.
+/// An operation is a command that changed something: rename, archive, rm, import, copy, restore, fork, revert, unrevert,
+/// compact, todo --set, forget, undo. `annals undo` takes its number. A revision is one commit of the store, made by an operation or by a sync; `annals show --at`, `annals diff`
+/// and `annals restore --at` take its number. `--graph` shows instead where a session comes from, and what came of it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   annals log -n 10                  the last ten operations
   annals log last                   what was done to one session
   annals log --revisions last       every revision of it
+  annals log --graph last           what it is a fork of, and what it started
   annals log --since yesterday --json | jq '.[].words'")]
 pub(crate) struct LogArgs {
     /// List revisions of the store instead of operations
     #[arg(short, long)]
     revisions: bool,
+    /// Show the ancestry of a session: its parents, its origin if it is a fork, and what came of it
+    #[arg(short, long, requires = "session", conflicts_with_all = ["revisions", "since", "until", "limit"])]
+    graph: bool,
     /// Only what touched this session: an id, the beginning of one, `last`, or a piece of the title
     session: Option<String>,
-    /// Only at or after this time: 2026-02-01, 2026-02-01T10:00, 7d, 12h, today, yesterday
+    /// Only at or after this time: 2026-02-01, 2026-02-01T10:00, 2026-02, 7d, 12h, today, monday, "last week"
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
     /// Only before this time
@@ -53,6 +60,9 @@ pub(crate) fn run(context: &Context, args: &LogArgs) -> CommandResult {
     let (since, until) = (time(&args.since)?, time(&args.until)?);
     let store = context.open_store(Stage::Parts, "keeps no history")?;
     let store = &*store.annals;
+    if let (true, Some(wanted)) = (args.graph, &args.session) {
+        return graph(context, store, wanted);
+    }
     let session = args.session.as_deref().map(|wanted| known_session(context, store, wanted)).transpose()?;
     let session = session.map(|known| known.id);
     if !args.revisions {
@@ -85,6 +95,53 @@ pub(crate) fn run(context: &Context, args: &LogArgs) -> CommandResult {
         context.note(&tally);
     }
     Ok(Outcome::Done)
+}
+
+/// Shows the ancestry of a session, the oldest first.
+fn graph(context: &Context, store: &dyn Store, wanted: &str) -> CommandResult {
+    let session = context.session(store, wanted)?;
+    let all = store.sessions(&SessionQuery::default())?;
+    let forks = Forks::among(store, &all.value)?;
+    let family = Family::of(&all.value);
+    let relatives = family.ancestry(&forks, &session.id);
+    if context.json {
+        let mut output = context.plain_output();
+        output.json_array(relatives.iter().map(wire::Relative::from))?;
+        output.finish()?;
+        return Ok(report_quarantine(&all.quarantined, context.stderr_paint()));
+    }
+    let short_ids = ShortIds::of(&all.value);
+    let mut output = context.paged_output();
+    let paint = output.paint;
+    for relative in &relatives {
+        let record = relative.record;
+        let is_meant = record.id == session.id;
+        let lead = match relative.depth {
+            0 => String::new(),
+            depth => format!("{}└─ ", "   ".repeat(depth.min(20) - 1)),
+        };
+        let sign = if is_meant { paint.good("●") } else { paint.dim("○") };
+        let descent = match &relative.descent {
+            Descent::Opened => String::new(),
+            Descent::StartedBy(_) => "started".to_owned(),
+            Descent::ForkOf(origin) => format!("fork after {}", count(origin.messages, "message")),
+        };
+        let when = record.info.created().map(|time| context.clock.date_time(time)).unwrap_or_default();
+        let short = short_ids.shorten(record.id.as_str());
+        let taken = width(&lead) + width(short) + width(&when) + width(&descent) + 10;
+        let title = title(record);
+        let title = cut(&title, output.width.saturating_sub(taken).max(12));
+        output.line(format!(
+            "{}{sign} {}  {}  {}  {}",
+            paint.dim(&lead),
+            paint.id(short),
+            paint.dim(when),
+            if is_meant { paint.bold(&*title) } else { title.into_owned() },
+            paint.warn(descent),
+        ))?;
+    }
+    output.finish()?;
+    Ok(report_quarantine(&all.quarantined, context.stderr_paint()))
 }
 
 /// Lists operations, the latest first.

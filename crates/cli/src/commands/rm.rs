@@ -66,7 +66,7 @@ pub(crate) fn run(context: &Context, args: &RmArgs) -> CommandResult {
             false => context.report_operation(&report),
         };
         if !context.json && is_in_home && homes.store().is_some() && report.still_in.is_empty() {
-            context.note("the store keeps them, marked [source gone]; `annals forget` erases them there");
+            context.note("the store keeps them, marked [gone]; `annals forget` erases them there");
         }
         for home in report.still_in.iter().filter(|home| !report.vanished.contains(home)) {
             context.warn(&format!(

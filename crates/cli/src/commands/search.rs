@@ -1,9 +1,14 @@
 //! `annals search`
 
-use annals::model::search::query::{Filter, FilterField, Query, parse};
+use std::collections::HashMap;
+
+use annals::home::SessionRecord;
+use annals::model::id::SessionId;
+use annals::model::search::query::{Filter, FilterField, Query, QueryWords, parse};
 use annals::model::search::snippet::Snippet;
+use annals::model::search::{ContextLine, context_of};
 use annals::query::SessionQuery;
-use annals::search::{Hit, Hits, SearchError, SearchRequest, Wanted};
+use annals::search::{Hit, Hits, LineFinder, SearchError, SearchRequest, Wanted};
 use annals::store::Store;
 use annals::sync::Stage;
 use annals::wire;
@@ -13,6 +18,7 @@ use crate::error::{CliError, CommandResult, Outcome};
 use crate::homes::Freshness;
 use crate::options::Filters;
 use crate::output::{Output, Painter};
+use crate::project_names::ProjectNames;
 use crate::short_id::ShortIds;
 use crate::text::{count, cut, grouped, harmless, one_line, width, wrap};
 use crate::time_arg::parse_time;
@@ -25,7 +31,8 @@ use crate::time_arg::parse_time;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Queries:
-  parse error            both words, anywhere in the text
+  parse error            both words, anywhere in the text, also as `parsed` and `errors`
+  \"error\"                this form of the word only
   \"parse error\"          side by side
   pars*                  words that begin with `pars`
   parse OR lex           either word; AND binds closer and may be left out
@@ -37,7 +44,7 @@ Queries:
 Examples:
   annals search empty cart
   annals search '\"empty cart\" -test since:7d'
-  annals search timeout --tool bash --project .
+  annals search timeout --tool bash --project . -C 3
   annals search --regex 'TODO\\(\\w+\\)' --role assistant
   annals search --substring '0x1f' --json | jq -r '.[].snippet'")]
 pub(crate) struct SearchArgs {
@@ -64,6 +71,9 @@ pub(crate) struct SearchArgs {
     /// Ignore case with `--regex` and `--substring`; a search for words always does
     #[arg(short, long)]
     ignore_case: bool,
+    /// Show N lines around the line that was found
+    #[arg(short = 'C', long, value_name = "N", num_args = 0..=1, default_missing_value = "2")]
+    context: Option<usize>,
     /// Show at most N hits
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     limit: usize,
@@ -116,7 +126,7 @@ pub(crate) fn run(context: &Context, args: &SearchArgs) -> CommandResult {
         output.json_array(hits.hits.iter().map(wire::SearchHit::from))?;
         output.finish()?;
     } else {
-        print(context, args, store, &hits)?;
+        print(context, args, store, &request, &hits)?;
     }
     if hits.unindexed == 0 {
         return Ok(Outcome::Done);
@@ -263,18 +273,33 @@ fn one_column(text: &str) -> String {
     harmless(text).replace('\n', " ")
 }
 
-fn print(context: &Context, args: &SearchArgs, store: &dyn Store, hits: &Hits) -> Result<(), CliError> {
+fn print(
+    context: &Context,
+    args: &SearchArgs,
+    store: &dyn Store,
+    request: &SearchRequest,
+    hits: &Hits,
+) -> Result<(), CliError> {
     if hits.hits.is_empty() {
-        let note = match hits.total {
-            0 => "no hits".to_owned(),
-            total => format!("only {}", count(total, "hit")),
-        };
-        context.note(&note);
+        match hits.total {
+            0 => suggest(context, store, request)?,
+            total => context.note(&format!("only {}", count(total, "hit"))),
+        }
         return Ok(());
     }
-    let short_ids = ShortIds::of(&context.sessions(store, &SessionQuery::default())?.value);
+    let sessions = context.sessions(store, &SessionQuery::default())?.value;
+    let screen = HitScreen {
+        context,
+        store,
+        short_ids: ShortIds::of(&sessions),
+        names: ProjectNames::of(store),
+        sessions: sessions.iter().map(|record| (record.id.clone(), record)).collect(),
+        lines: match args.context {
+            Some(n) => Some((n, request.wanted.in_lines()?)),
+            None => None,
+        },
+    };
     let mut output = context.paged_output();
-    let paint = output.paint;
     // Hits of one session stand together, where the best of them is.
     let mut groups: Vec<(&Hit, Vec<&Hit>)> = Vec::new();
     for hit in &hits.hits {
@@ -287,28 +312,18 @@ fn print(context: &Context, args: &SearchArgs, store: &dyn Store, hits: &Hits) -
         if n > 0 {
             output.line("")?;
         }
-        let id = short_ids.shorten(first.session.as_str());
-        let columns = output.width.saturating_sub(width(id) + 2);
-        // A hit in the title is shown in the title.
-        let (titles, others): (Vec<&Hit>, Vec<&Hit>) = group.iter().partition(|hit| hit.message.is_none());
-        let title = match titles.first() {
-            Some(hit) => marked(&hit.snippet, columns, paint).into_iter().next().unwrap_or_default(),
-            None => paint.bold(cut(&one_line(&first.title), columns)),
-        };
-        output.line(format!("{}  {title}", paint.id(id)))?;
-        if others.is_empty() {
-            output.line(format!("    {}", paint.code(format!("annals show {id}"))))?;
-        }
-        for hit in others {
-            print_hit(&mut output, context, hit, id)?;
-        }
+        screen.print_group(&mut output, first, group)?;
     }
     let from = if args.offset > 0 { format!("from {}, ", grouped(args.offset + 1)) } else { String::new() };
-    let tally = format!("{from}{} of {}", grouped(hits.hits.len()), count(hits.total, "hit"));
+    let tally = format!(
+        "{from}{} of {}; `annals show SESSION --message MESSAGE` reads one",
+        grouped(hits.hits.len()),
+        count(hits.total, "hit")
+    );
     let is_terminal = output.is_terminal;
     if is_terminal {
         output.line("")?;
-        output.line(paint.dim(&tally))?;
+        output.line(output.paint.dim(&tally))?;
     }
     output.finish()?;
     if !is_terminal {
@@ -317,26 +332,149 @@ fn print(context: &Context, args: &SearchArgs, store: &dyn Store, hits: &Hits) -
     Ok(())
 }
 
-fn print_hit(output: &mut Output, context: &Context, hit: &Hit, id: &str) -> std::io::Result<()> {
-    let paint = output.paint;
-    let mut facts = Vec::new();
-    facts.extend(
-        hit.role.as_deref().map(|role| if role == "user" { "you".to_owned() } else { one_line(role) }),
-    );
-    facts.extend(match &hit.tool {
-        Some(tool) => Some(one_line(tool)),
-        None if hit.kind == "text" => None,
-        None => Some(one_line(&hit.kind)),
-    });
-    facts.extend(hit.time.map(|time| context.clock.date_time(time)));
-    output.line(format!("  {}", paint.dim(cut(&facts.join(" · "), output.width.saturating_sub(2)))))?;
-    for line in marked(&hit.snippet, output.width.saturating_sub(4), paint) {
-        output.line(format!("    {line}"))?;
+/// Says what to try where nothing was found.
+fn suggest(context: &Context, store: &dyn Store, request: &SearchRequest) -> Result<(), CliError> {
+    context.note("no hits");
+    let Wanted::Words(query) = &request.wanted else { return Ok(()) };
+    let hint = context.stderr_paint().id("hint:");
+    let alone = |wanted: Query| SearchRequest {
+        wanted: Wanted::Words(wanted),
+        limit: 1,
+        offset: 0,
+        ..request.clone()
+    };
+    let mut words: Vec<QueryWords> = Vec::new();
+    query.words(&mut words);
+    for word in &words {
+        let shown = one_line(word.source());
+        let n_alone = match words.len() {
+            1 => 0,
+            _ => store.search(&alone(Query::Words(word.clone())))?.total,
+        };
+        if n_alone > 0 {
+            context.note(&format!("{hint} {shown:?} alone has {}", count(n_alone, "hit")));
+            continue;
+        }
+        let begin = format!("{}*", word.source());
+        let n_begin = match parse(&begin) {
+            Ok(begin) => store.search(&alone(begin))?.total,
+            Err(_) => 0,
+        };
+        let similar = store.similar(&word.source().to_lowercase(), 3)?;
+        if n_begin > 0 {
+            let n = count(n_begin, "hit");
+            context.note(&format!("{hint} `{shown}*`, words that begin with it, has {n}"));
+        }
+        if !similar.is_empty() {
+            let similar: Vec<String> = similar.iter().map(|word| one_line(word)).collect();
+            context.note(&format!("{hint} {shown:?} does not occur; did you mean {}?", similar.join(", ")));
+        }
     }
-    // Time and counter of an id tell it from all others of a session.
-    let message = hit.message.as_ref().map(|message| message.as_str()).unwrap_or_default();
-    let command = format!("annals show {id} --message {}", message.get(..16).unwrap_or(message));
-    output.line(format!("    {}", paint.code(command)))
+    let is_narrowed = request.since.is_some()
+        || request.until.is_some()
+        || !request.filters.is_empty()
+        || !request.sessions.admits_all();
+    if is_narrowed {
+        context.note(&format!("{hint} the search was narrowed; without filters there may be hits"));
+    }
+    context.note(&format!("{hint} `--substring` also finds text inside of words"));
+    Ok(())
+}
+
+/// Hits on the screen.
+struct HitScreen<'s> {
+    context: &'s Context,
+    store: &'s dyn Store,
+    short_ids: ShortIds,
+    names: ProjectNames,
+    sessions: HashMap<SessionId, &'s SessionRecord>,
+    /// How many lines around the one that was found are shown, and what finds it.
+    lines: Option<(usize, LineFinder)>,
+}
+
+impl HitScreen<'_> {
+    fn print_group(&self, output: &mut Output, first: &Hit, group: &[&Hit]) -> Result<(), CliError> {
+        let paint = output.paint;
+        let id = self.short_ids.shorten(first.session.as_str());
+        let record = self.sessions.get(&first.session);
+        let project = record
+            .map(|record| self.names.short(&record.project, record.info.directory()))
+            .unwrap_or_default();
+        let when = record.map(|record| self.context.clock.when(record.info.last_used())).unwrap_or_default();
+        let mut facts: Vec<String> = [project, when].into_iter().filter(|fact| !fact.is_empty()).collect();
+        let room = |facts: &[String]| output.width.saturating_sub(width(id) + 4 + width(&facts.join(" · ")));
+        // The title is what a session is recognised by: the rest gives way to it.
+        while !facts.is_empty() && room(&facts) < 20 {
+            facts.remove(0);
+        }
+        let columns = room(&facts);
+        let facts = facts.join(" · ");
+        // A hit in the title is shown in the title.
+        let (titles, others): (Vec<&Hit>, Vec<&Hit>) = group.iter().partition(|hit| hit.message.is_none());
+        let title = match titles.first() {
+            Some(hit) => marked(&hit.snippet, columns, paint).into_iter().next().unwrap_or_default(),
+            None => paint.bold(cut(&one_line(&first.title), columns)),
+        };
+        output.line(format!("{}  {title}  {}", paint.id(id), paint.dim(facts)))?;
+        for hit in others {
+            self.print_hit(output, hit)?;
+        }
+        Ok(())
+    }
+
+    fn print_hit(&self, output: &mut Output, hit: &Hit) -> Result<(), CliError> {
+        let paint = output.paint;
+        let mut facts = Vec::new();
+        facts.extend(
+            hit.role.as_deref().map(|role| if role == "user" { "you".to_owned() } else { one_line(role) }),
+        );
+        facts.extend(match &hit.tool {
+            Some(tool) => Some(one_line(tool)),
+            None if hit.kind == "text" => None,
+            None => Some(one_line(&hit.kind)),
+        });
+        facts.extend(hit.time.map(|time| self.context.clock.date_time(time)));
+        // Time and counter of an id tell it from all others of a session.
+        let message = hit.message.as_ref().map(|message| message.as_str()).unwrap_or_default();
+        facts.push(message.get(..16).unwrap_or(message).to_owned());
+        // The id is what `show --message` takes: the rest gives way to it.
+        let room = output.width.saturating_sub(2);
+        while facts.len() > 1 && width(&facts.join(" · ")) > room {
+            facts.remove(facts.len() - 2);
+        }
+        output.line(format!("  {}", paint.dim(facts.join(" · "))))?;
+        let columns = output.width.saturating_sub(4);
+        let around = match &self.lines {
+            Some((n, finder)) => self.lines_around(hit, *n, finder)?,
+            None => Vec::new(),
+        };
+        if around.is_empty() {
+            for line in marked(&hit.snippet, columns, paint) {
+                output.line(format!("    {line}"))?;
+            }
+            return Ok(());
+        }
+        for line in around {
+            let shown = Snippet { text: line.text, highlights: line.highlights, ..Snippet::default() };
+            let bar = if shown.highlights.is_empty() { paint.dim("│") } else { paint.found("│") };
+            let columns = columns.saturating_sub(2);
+            if shown.highlights.is_empty() {
+                output.line(format!("    {bar} {}", cut(&one_column(&shown.text), columns)))?;
+                continue;
+            }
+            for line in marked(&shown, columns, paint) {
+                output.line(format!("    {bar} {line}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The line of a hit's document that was found, with the lines around it.
+    fn lines_around(&self, hit: &Hit, n: usize, finder: &LineFinder) -> Result<Vec<ContextLine>, CliError> {
+        let Some(key) = hit.key() else { return Ok(Vec::new()) };
+        let stored = self.store.document(&key)?;
+        Ok(stored.map(|stored| context_of(&key, &stored.document, n, &**finder)).unwrap_or_default())
+    }
 }
 
 /// The lines of a snippet, with the matches set off by colour.

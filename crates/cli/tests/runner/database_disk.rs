@@ -440,7 +440,7 @@ fn a_database_of_the_future_is_read_and_not_changed() {
     assert_snapshot!(plain(root, &["--home", "opencode.db", "list", "-n", "1"]).run(), @"
     exit 0
     ID       UPDATED     MSGS  TOKENS      COST  TITLE
-    ef4b483  2026-10-05     2       0        $0  Pocket session …
+    ef4b483  2026-10-05     2       0        $0  ● Pocket session
     -- stderr
     1 of 4 sessions
     ");

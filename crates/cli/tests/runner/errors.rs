@@ -243,7 +243,7 @@ fn words_that_are_not_understood() {
     exit 2
     -- stderr
     error: "soon" is not a time
-    hint: times look like 2026-02-01, 2026-02-01T10:00, 7d, 12h, today or yesterday
+    hint: times look like 2026-02-01, 2026-02-01T10:00, 2026-02, 7d, 12h, today, monday or "last week"
     "#);
     assert_snapshot!(annals(home.path(), &["list", "--project", "nosuch"]).run(), @r#"
     exit 1

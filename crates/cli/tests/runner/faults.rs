@@ -213,7 +213,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(status.success());
 }
 
-fn compiled(directory: &Path) -> PathBuf {
+pub(super) fn compiled(directory: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults/shim.c");
     let shim = directory.join("shim.so");
     let output = Command::new("cc")

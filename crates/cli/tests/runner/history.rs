@@ -230,7 +230,7 @@ fn diff_shows_what_changed() {
     exit 2
     -- stderr
     error: "soon" is neither a revision nor a time
-    hint: `annals log --revisions` lists revision numbers; times look like 2026-02-01, 2026-02-01T10:00, 7d, 12h, today or yesterday
+    hint: `annals log --revisions` lists revision numbers; times look like 2026-02-01, 2026-02-01T10:00, 2026-02, 7d, 12h, today, monday or "last week"
     "#);
     assert_snapshot!(user.later(30, &["diff", "cart", "99"]).run(), @"
     exit 1
@@ -248,6 +248,7 @@ fn a_session_is_shown_as_it_was() {
     as of 2026-02-25 12:05
     Fix the cart
     ses_36aaaaffe1 · /home/dev · 2026-02-24 16:20
+    2 messages · lab/lab-large
 
     1. You to build                                                         16:20:00
     ▌ It is empty
@@ -256,13 +257,14 @@ fn a_session_is_shown_as_it_was() {
       two
       three
 
-      build · lab/lab-large · 0 in · 0 out · $0 · 0ms
+      build · lab/lab-large · 0ms
     ");
     assert_snapshot!(user.later(30, &["show", "cart", "--at", "12m"]).run(), @"
     exit 0
     as of 2026-02-25 12:21
     Fix the empty cart
     ses_36aaaaffe1 · /home/dev · 2026-02-24 16:20
+    3 messages · lab/lab-large
 
     1. You to build                                                         16:20:00
     ▌ It is empty
@@ -271,7 +273,7 @@ fn a_session_is_shown_as_it_was() {
       two
       three
 
-      build · lab/lab-large · 0 in · 0 out · $0 · 0ms
+      build · lab/lab-large · 0ms
 
     2. You to build                                                         16:20:00
     ▌ Thanks!
@@ -518,23 +520,25 @@ fn a_moment_in_the_middle_of_an_answer_does_not_show_its_end() {
     as of revision 2, 2026-02-25 12:04
     Run the tests
     ses_36bbbbffe1 · /home/dev · 2026-02-24 16:20
+    2 messages · lab/lab-large
 
     1. You to build                                                         16:20:00
     ▌ Run them
 
       … in progress then; its text up to that point is not kept
 
-      … bash  npm test                                                       running
+      ● bash  npm test                                                       running
         │ in progress then; its output up to that point is not kept
-      … unfinished
+      ● at work
 
-      build · lab/lab-large · 0 in · 0 out · $0
+      build · lab/lab-large
     ");
     assert_snapshot!(user.later(30, &["show", "tests", "--at", "4"]).run(), @"
     exit 0
     as of revision 4, 2026-02-25 12:06
     Run the tests
     ses_36bbbbffe1 · /home/dev · 2026-02-24 16:20
+    2 messages · 30 tokens · context 30 · $0.25 · lab/lab-large
 
     1. You to build                                                         16:20:00
     ▌ Run them

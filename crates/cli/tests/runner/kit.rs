@@ -8,12 +8,15 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 
+/// The day after the last session of the sample that `annals demo` shows.
+pub(crate) const NOW_OF_SAMPLE: &str = "1771074000000";
+
 /// The moment all commands think it is: shortly after the sessions of the 1.1.65 fixture.
 pub(crate) const NOW: &str = "1772020980000";
 
 /// A command to be run.
 #[must_use = "a command does nothing until it is run"]
-pub(crate) struct SqliteStore {
+pub(crate) struct AnnalsCommand {
     command: Command,
     stdin: Vec<u8>,
     root: PathBuf,
@@ -30,14 +33,14 @@ pub(crate) struct Ran {
 }
 
 /// `annals` with arguments, on the home at `root`, a directory or a database.
-pub(crate) fn annals(root: &Path, arguments: &[&str]) -> SqliteStore {
+pub(crate) fn annals(root: &Path, arguments: &[&str]) -> AnnalsCommand {
     let mut command = plain(directory_of(root), &[]);
     command.command.arg("--home").arg(root).args(arguments);
     command
 }
 
 /// `annals` with arguments and nothing else.
-pub(crate) fn plain(root: &Path, arguments: &[&str]) -> SqliteStore {
+pub(crate) fn plain(root: &Path, arguments: &[&str]) -> AnnalsCommand {
     let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
     command
         .args(arguments)
@@ -47,7 +50,7 @@ pub(crate) fn plain(root: &Path, arguments: &[&str]) -> SqliteStore {
         .env("TZ", "UTC")
         .env("ANNALS_NOW", NOW)
         .current_dir(root);
-    SqliteStore { command, stdin: Vec::new(), root: root.to_owned() }
+    AnnalsCommand { command, stdin: Vec::new(), root: root.to_owned() }
 }
 
 /// A user of OpenCode, whose commands find everything by themselves.
@@ -92,12 +95,12 @@ impl User {
         self.root().join(".local/share/annals/annals.db")
     }
 
-    pub(crate) fn annals(&self, arguments: &[&str]) -> SqliteStore {
+    pub(crate) fn annals(&self, arguments: &[&str]) -> AnnalsCommand {
         plain(self.root(), arguments)
     }
 
     /// A command at another time than all others: so many minutes later.
-    pub(crate) fn later(&self, minutes: i64, arguments: &[&str]) -> SqliteStore {
+    pub(crate) fn later(&self, minutes: i64, arguments: &[&str]) -> AnnalsCommand {
         let now = NOW.parse::<i64>().unwrap() + minutes * 60_000;
         self.annals(arguments).env("ANNALS_NOW", now.to_string())
     }
@@ -190,18 +193,18 @@ pub(crate) fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R 
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-impl SqliteStore {
-    pub(crate) fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> SqliteStore {
+impl AnnalsCommand {
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> AnnalsCommand {
         self.command.env(name, value);
         self
     }
 
-    pub(crate) fn current_dir(mut self, directory: &Path) -> SqliteStore {
+    pub(crate) fn current_dir(mut self, directory: &Path) -> AnnalsCommand {
         self.command.current_dir(directory);
         self
     }
 
-    pub(crate) fn stdin(mut self, bytes: &[u8]) -> SqliteStore {
+    pub(crate) fn stdin(mut self, bytes: &[u8]) -> AnnalsCommand {
         self.stdin = bytes.to_vec();
         self
     }
@@ -222,6 +225,31 @@ impl SqliteStore {
             stderr: String::from_utf8(output.stderr).unwrap(),
             root: self.root,
         }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl AnnalsCommand {
+    /// Runs the command with a terminal of 80 columns for its output, and gives what it printed there.
+    pub(crate) fn run_on_terminal(mut self) -> String {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        use rustix::termios::{Winsize, tcsetwinsize};
+        use std::io::Read;
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+        let screen = std::fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
+        let size = Winsize { ws_row: 50, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&screen, size).unwrap();
+        let mut child =
+            self.command.stdin(Stdio::null()).stdout(screen).stderr(Stdio::null()).spawn().unwrap();
+        // The command holds the other end; with it, the end of its output comes as an error.
+        drop(self.command);
+        let mut printed = Vec::new();
+        let _ = std::fs::File::from(terminal).read_to_end(&mut printed);
+        assert!(child.wait().unwrap().success());
+        String::from_utf8(printed).unwrap().replace("\r\n", "\n")
     }
 }
 

@@ -13,7 +13,7 @@ use super::walk::homes::{files, rows};
 
 /// The homes that a user may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Directory,
     Database12,
     Database18,
@@ -21,10 +21,10 @@ enum Kind {
     Both,
 }
 
-const KINDS: [Kind; 4] = [Kind::Directory, Kind::Database12, Kind::Database18, Kind::Both];
+pub(super) const KINDS: [Kind; 4] = [Kind::Directory, Kind::Database12, Kind::Database18, Kind::Both];
 
 /// A user with three sessions, the last of which has started another one. Annals has seen them.
-fn user(kind: Kind) -> User {
+pub(super) fn user(kind: Kind) -> User {
     let user = User::new();
     user.write_session("36aaaaffe1", "First door", "Where is the door", "The door is here");
     user.write_session("36bbbbffe2", "Second door", "Where is the window", "The window is there");
@@ -57,7 +57,7 @@ fn user(kind: Kind) -> User {
 }
 
 /// Every file of the directory and every row of the database. What OpenCode's log of changes has is not compared.
-fn bytes(user: &User) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn bytes(user: &User) -> BTreeMap<String, Vec<u8>> {
     bytes_of(&user.opencode())
 }
 
@@ -73,12 +73,12 @@ fn bytes_of(home: &Path) -> BTreeMap<String, Vec<u8>> {
     all
 }
 
-fn listed(user: &User, arguments: &[&str]) -> Vec<Value> {
+pub(super) fn listed(user: &User, arguments: &[&str]) -> Vec<Value> {
     let rows = user.annals(&[&["list", "--json"], arguments].concat()).run().ok().json();
     rows.as_array().unwrap().clone()
 }
 
-fn row(user: &User, id: &str) -> Value {
+pub(super) fn row(user: &User, id: &str) -> Value {
     listed(user, &[]).into_iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("no {id}"))
 }
 
@@ -190,7 +190,10 @@ fn copy_all(from: &Path, to: &Path) {
     assert!(status.success());
 }
 
-fn differences(before: &BTreeMap<String, Vec<u8>>, after: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
+pub(super) fn differences(
+    before: &BTreeMap<String, Vec<u8>>,
+    after: &BTreeMap<String, Vec<u8>>,
+) -> Vec<String> {
     let names = before.keys().chain(after.keys());
     let mut names: Vec<String> =
         names.filter(|name| before.get(*name) != after.get(*name)).cloned().collect();
@@ -231,7 +234,7 @@ fn an_operation_names_its_places_and_is_in_the_log() {
       in HOME/.local/share/opencode/opencode.db
       in HOME/.local/share/opencode
     operation 2; `annals undo 2` takes it back
-    the store keeps them, marked [source gone]; `annals forget` erases them there
+    the store keeps them, marked [gone]; `annals forget` erases them there
     ");
     assert_snapshot!(user.annals(&["undo"]).run(), @"
     exit 0
@@ -499,6 +502,30 @@ fn a_deletion_is_undone_in_an_emptied_home_that_has_moved() {
         let mut before = bytes(&user);
         let is_there = |session: &Value| session["gone"].is_null();
         while let Some(session) = listed(&user, &["--roots"]).into_iter().find(is_there) {
+            before = bytes(&user);
+            let _ = user.annals(&["rm", "--yes", session["id"].as_str().unwrap()]).run().ok();
+        }
+        let elsewhere = user.root().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        std::fs::rename(user.opencode(), elsewhere.join("opencode")).unwrap();
+        let undo = user.annals(&["undo"]).env("XDG_DATA_HOME", &elsewhere).env("ANNALS_STORE", user.store());
+        let undone = undo.run().ok();
+        assert!(undone.stderr.contains("elsewhere/opencode"), "{kind:?}: {undone}");
+        assert!(bytes_of(&elsewhere.join("opencode")) == before, "{kind:?}");
+    }
+}
+
+/// The store knows nothing of what was forgotten, though the home still has it: the home is the same nevertheless.
+#[test]
+fn a_home_with_forgotten_sessions_is_recognised_after_a_move() {
+    for kind in KINDS {
+        let user = user(kind);
+        let is_there = |session: &Value| session["gone"].is_null();
+        let mut sessions = listed(&user, &["--roots"]).into_iter().filter(is_there);
+        let forgotten = sessions.next().unwrap();
+        let _ = user.annals(&["forget", "--yes", forgotten["id"].as_str().unwrap()]).run().ok();
+        let mut before = bytes(&user);
+        for session in sessions {
             before = bytes(&user);
             let _ = user.annals(&["rm", "--yes", session["id"].as_str().unwrap()]).run().ok();
         }

@@ -25,8 +25,8 @@ fn a_session_of_another_agent_is_shown_in_the_order_of_its_lines() {
     let id = EXAMPLE.0.strip_suffix(".jsonl").unwrap();
     assert_snapshot!(annals(&store, &["list"]).run(), @"
     exit 0
-    ID      UPDATED     MSGS  TOKENS      COST  TITLE
-    7c9e66  2026-02-03     5       0        $0  Mend the cart
+    ID      UPDATED       MSGS  TOKENS      COST  TITLE
+    7c9e66  Feb 03 09:01     5       0        $0  Mend the cart
     -- stderr
     1 session
     ");
@@ -34,6 +34,7 @@ fn a_session_of_another_agent_is_shown_in_the_order_of_its_lines() {
     exit 0
     Mend the cart
     7c9e6679-7425-40de-944b-e07fc1f90ae7 · /home/dev/shop · 2026-02-03 09:01
+    5 messages · example/example-large
 
     1. You                                                                  09:00:00
     ▌ Why does the marmalade cart crash?
@@ -44,23 +45,22 @@ fn a_session_of_another_agent_is_shown_in_the_order_of_its_lines() {
 
       The cart is empty: � has no first item.
 
-      example/example-large · 2 steps · 0 in · 0 out · $0 · 2.5s
+      example/example-large · 2 steps · 2.5s
 
     2. You                                                                  09:01:00
     ▌ Then mend it.
 
       It is mended now.
 
-      example/example-large · 0 in · 0 out · $0 · 0ms
+      example/example-large · 0ms
     ");
     assert_snapshot!(annals(&store, &["search", "marmalade"]).run(), @"
     exit 0
-    7c9e66  Mend the cart
-      you · 2026-02-03 09:00
+    7c9e66  Mend the cart  shop · Feb 03 09:01
+      you · 2026-02-03 09:00 · f3b0c442-98fc-4c
         Why does the marmalade cart crash?
-        annals show 7c9e66 --message f3b0c442-98fc-4c
     -- stderr
-    1 of 1 hit
+    1 of 1 hit; `annals show SESSION --message MESSAGE` reads one
     ");
     let shown = annals(&store, &["show", "7c9e66", "--message", "f3b0c442-98fc-4c"]).run().ok().text();
     assert!(shown.contains("marmalade") && !shown.contains("Then mend it."), "{shown}");

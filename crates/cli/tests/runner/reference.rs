@@ -14,8 +14,7 @@ fn the_reference_is_generated_from_the_help() {
          `UPDATE_DOCS=1 cargo test -p annals-cli reference` rewrites it.\n",
     );
     let _ = write!(page, "\n## annals\n\n```text\n{}\n```\n", top.trim_end());
-    let commands = top.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    for command in commands.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()) {
+    for command in commands(&top) {
         let _ = write!(
             page,
             "\n## annals {command}\n\n```text\n{}\n```\n",
@@ -33,12 +32,30 @@ fn the_reference_is_generated_from_the_help() {
     );
 }
 
+/// The commands that the help lists, in its order.
+fn commands(top: &str) -> Vec<&str> {
+    let listed = top.split("Global options:").next().unwrap();
+    let rows = listed.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
+    rows.filter(|name| *name != "help").collect()
+}
+
+/// What is the same for all commands is said once.
+#[test]
+fn global_options_are_listed_once() {
+    let root = annals_testkit::workspace();
+    let page = std::fs::read_to_string(root.join("docs/cli.md")).unwrap();
+    assert_eq!(page.matches("--no-pager").count(), 1);
+    // They work with every command nevertheless, and `help` is a command.
+    let listed = plain(&root, &["help", "list"]).run().ok().text();
+    assert_eq!(listed, plain(&root, &["list", "--help"]).run().ok().text());
+    assert!(listed.contains("`annals --help`") && !listed.contains("--no-pager"), "{listed}");
+}
+
 #[test]
 fn every_command_has_an_example() {
     let root = annals_testkit::workspace();
     let top = plain(&root, &["--help"]).run().ok().text();
-    let commands = top.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    for command in commands.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()) {
+    for command in commands(&top) {
         let help = plain(&root, &[command, "--help"]).run().ok().text();
         assert!(help.contains("Examples:\n  annals "), "{command}");
     }
@@ -59,7 +76,8 @@ fn completions_and_manual_pages_can_be_made() {
 fn every_kind_of_problem_is_documented() {
     let root = annals_testkit::workspace();
     let source = std::fs::read_to_string(root.join("crates/store/src/problem.rs")).unwrap();
-    let names = source.split("pub fn name(self)").nth(1).unwrap().split("pub fn repair").next().unwrap();
+    let kinds = source.split("impl ProblemKind").nth(1).unwrap();
+    let names = kinds.split("pub fn name(self)").nth(1).unwrap().split("pub fn repair").next().unwrap();
     let names: Vec<&str> = names.split('"').skip(1).step_by(2).collect();
     assert!(names.len() > 18, "{names:?}");
     let docs = std::fs::read_to_string(root.join("docs/json.md")).unwrap();

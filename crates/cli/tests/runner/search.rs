@@ -10,69 +10,147 @@ fn hits_are_shown_with_what_was_found_and_how_to_open_it() {
     let user = User::with("opencode-1.1.65");
     assert_snapshot!(user.annals(&["search", "rounding", "-n", "5"]).run(), @r#"
     exit 0
-    385744ad0  "Health" helper & rounding
-      assistant · 2026-02-20 10:15
+    385744  "Health" helper & rounding  shop-api · Fri 10:15
+      assistant · 2026-02-20 10:15 · msg_c7a8bba46001
         The rounding is the interesting one.
-        annals show 385744ad0 --message msg_c7a8bba46001
+      assistant · edit · 2026-02-20 10:15 · msg_c7a8bba46001
+        …@@ -1,4 +1,4 @@ -// TODO: rounding of negative amounts +// rounds half up
+        export function cents(amount: number) { return Math.round(amount * 100) }
 
-    3761c63d8  Rounding of negative amounts (2)
-        annals show 3761c63d8
+    3761c63  Rounding of negative amounts (2)  shop-api · Mon 09:45
 
-    39020f382  Rounding of negative amounts
-        annals show 39020f382
-
-    37f7fee04  Find TODO markers (@general subagent)
-      assistant · 2026-02-21 14:00
-        - src/server.ts:9 health endpoint - src/util/money.ts:1 rounding
-        annals show 37f7fee04 --message msg_c808014a1001
+    39020f3  Rounding of negative amounts  scratch · Feb 18 08:30
     -- stderr
-    5 of 15 hits
+    5 of 16 hits; `annals show SESSION --message MESSAGE` reads one
     "#);
     assert_snapshot!(user.annals(&["search", "rounding", "-n", "2", "--offset", "5"]).run(), @r#"
     exit 0
-    385744ad0  "Health" helper & rounding
-      assistant · read · 2026-02-20 10:15
-        …<type>file</type> <content>1: // TODO: rounding of negative amounts 2:
-        export function cents(amount: number) { 3: return Math.round(amount * 100)
-        4: }…
-        annals show 385744ad0 --message msg_c7a8bb909001
-      you · message · 2026-02-20 10:15
-        "Health" helper & rounding
-        annals show 385744ad0 --message msg_c7a8bb54e001
+    37f7fee  Find TODO markers (@general subagent)  shop-api · Sat 14:00
+      assistant · 2026-02-21 14:00 · msg_c808014a1001
+        - src/server.ts:9 health endpoint - src/util/money.ts:1 rounding
+
+    385744  "Health" helper & rounding  shop-api · Fri 10:15
+      assistant · read · 2026-02-20 10:15 · msg_c7a8bb909001
+        …<content>1: // TODO: rounding of negative amounts 2: export function
+        cents(amount: number) { 3: return Math.round(amount * 100) 4: } 5: (End of
+        file -…
     -- stderr
-    from 6, 2 of 15 hits
+    from 6, 2 of 16 hits; `annals show SESSION --message MESSAGE` reads one
     "#);
     assert_snapshot!(user.annals(&["search", "--tool", "bash", "src", "-n", "2"]).run(), @r#"
     exit 0
-    385744ad0  "Health" helper & rounding
-      assistant · bash · 2026-02-20 10:15
+    385744  "Health" helper & rounding  shop-api · Fri 10:15
+      assistant · bash · 2026-02-20 10:15 · msg_c7a8bbccc001
         ls src/util && wc -l src/util/*.ts
-        annals show 385744ad0 --message msg_c7a8bbccc001
 
-    36f8cb15f  Running the service locally (2)
-      assistant · bash · 2026-02-24 16:20
+    36f8cb  Running the service locally (2)  shop-api · 19h ago
+      assistant · bash · 2026-02-24 16:20 · msg_c90734f07001
         echo hello; ls src
-        annals show 36f8cb15f --message msg_c90734f07001
     -- stderr
-    2 of 2 hits
+    2 of 2 hits; `annals show SESSION --message MESSAGE` reads one
     "#);
     assert_snapshot!(user.annals(&["search", "--regex", r"TODO.*\d", "-n", "1"]).run(), @"
     exit 0
-    36f8c0bdb  TODO markers in src (2)
-      you · message · 2026-02-24 16:20
+    36f8c0  TODO markers in src (2)  shop-api · 19h ago
+      you · message · 2026-02-24 16:20 · msg_c9073f42e001
         TODO markers in src (2)
-        annals show 36f8c0bdb --message msg_c9073f42e001
     -- stderr
-    1 of 4 hits
+    1 of 4 hits; `annals show SESSION --message MESSAGE` reads one
     ");
-    // What it says to run works.
+    // What it says to run works with the ids it shows.
     let found = user.annals(&["search", "rounding"]).run().ok().text();
-    let commands: Vec<&str> = found.lines().filter_map(|line| line.trim().strip_prefix("annals ")).collect();
-    assert!(commands.len() > 5, "{found}");
-    for command in commands {
-        let arguments: Vec<&str> = command.split(' ').collect();
-        assert!(!user.annals(&arguments).run().ok().text().is_empty(), "{command}");
+    let mut session = "";
+    let mut n_opened = 0;
+    for line in found.lines().filter(|line| !line.is_empty() && !line.starts_with("    ")) {
+        match line.strip_prefix("  ") {
+            None => session = line.split(' ').next().unwrap(),
+            Some(facts) => {
+                let message = facts.rsplit(" · ").next().unwrap();
+                let shown = user.annals(&["show", session, "--message", message]).run().ok().text();
+                assert!(shown.lines().count() > 4 && !shown.contains("no messages"), "{line}: {shown}");
+                n_opened += 1;
+            }
+        }
     }
+    assert!(n_opened > 5, "{found}");
+}
+
+#[test]
+fn words_are_found_in_their_other_forms() {
+    let user = User::new();
+    user.write_session("36aaaaffe1", "Payments", "The customer was refunded", "Refunds are slow");
+    for word in ["refund", "refunds", "refunding", "Refunded"] {
+        let hits = user.annals(&["search", word, "--json"]).run().ok().json();
+        assert_eq!(hits.as_array().unwrap().len(), 2, "{word}: {hits}");
+    }
+    let exact = user.annals(&["search", "\"refunds\"", "--json"]).run().ok().json();
+    assert_eq!(exact.as_array().unwrap().len(), 1, "{exact}");
+    // As it is written comes first.
+    let first = user.annals(&["search", "refunded", "--json"]).run().ok().json();
+    assert_eq!(first[0]["snippet"], "The customer was refunded");
+    // A home without an index is searched by the same rule.
+    let directly = user.annals(&["--home", user.opencode().to_str().unwrap(), "search", "refund", "--json"]);
+    assert_eq!(directly.run().ok().json().as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_hit_is_shown_with_the_lines_around_it() {
+    let user = User::new();
+    let answer = r"first\n  indented\nthe empty cart\nafter\nlast";
+    user.write_session("36aaaaffe1", "Fix it", "Look", answer);
+    assert_snapshot!(user.annals(&["search", "cart", "-C", "1"]).run(), @"
+    exit 0
+    36aaaa  Fix it  dev · 19h ago
+      assistant · 2026-02-24 16:20 · msg_36aaaaffe12
+        │   indented
+        │ the empty cart
+        │ after
+    -- stderr
+    1 of 1 hit; `annals show SESSION --message MESSAGE` reads one
+    ");
+    assert_snapshot!(user.annals(&["search", "--regex", "empty c.rt", "-C", "1"]).run(), @"
+    exit 0
+    36aaaa  Fix it  dev · 19h ago
+      assistant · 2026-02-24 16:20 · msg_36aaaaffe12
+        │   indented
+        │ the empty cart
+        │ after
+    -- stderr
+    1 of 1 hit; `annals show SESSION --message MESSAGE` reads one
+    ");
+}
+
+#[test]
+fn without_hits_it_says_what_to_try() {
+    let user = User::new();
+    user.write_session(
+        "36aaaaffe1",
+        "Payments",
+        "The customer was refunded",
+        "Refunds are slow; invoices too",
+    );
+    assert_snapshot!(user.annals(&["search", "refudn"]).run(), @r#"
+    exit 0
+    -- stderr
+    no hits
+    hint: "refudn" does not occur; did you mean refunds?
+    hint: `--substring` also finds text inside of words
+    "#);
+    assert_snapshot!(user.annals(&["search", "invo"]).run(), @"
+    exit 0
+    -- stderr
+    no hits
+    hint: `invo*`, words that begin with it, has 1 hit
+    hint: `--substring` also finds text inside of words
+    ");
+    assert_snapshot!(user.annals(&["search", "customer", "zanzibar", "--since", "1d"]).run(), @r#"
+    exit 0
+    -- stderr
+    no hits
+    hint: "customer" alone has 1 hit
+    hint: the search was narrowed; without filters there may be hits
+    hint: `--substring` also finds text inside of words
+    "#);
 }
 
 #[test]
@@ -183,7 +261,7 @@ fn queries_that_cannot_be_answered() {
     exit 2
     -- stderr
     error: "soon" is not a time
-    hint: times look like 2026-02-01, 2026-02-01T10:00, 7d, 12h, today or yesterday
+    hint: times look like 2026-02-01, 2026-02-01T10:00, 2026-02, 7d, 12h, today, monday or "last week"
     "#);
     assert_snapshot!(user.annals(&["search", "cart project:a project:b"]).run(), @"
     exit 2
@@ -214,6 +292,7 @@ fn queries_that_cannot_be_answered() {
     exit 0
     -- stderr
     no hits
+    hint: `--substring` also finds text inside of words
     ");
     assert_snapshot!(user.annals(&["search", "nothinglikethis", "--json"]).run(), @"
     exit 0

@@ -22,26 +22,26 @@ fn the_overview_tells_of_the_store() {
     let shown = super::kit::hide_sizes(&overview, "store\n");
     assert_snapshot!(shown, @"
     exit 0
-    HOME/.local/share/opencode
-      121 sessions in 4 projects, 521 messages, 1,274 parts, 1.2 MB
-      last used 19h ago (2026-02-24 16:20)
-    HOME/.local/share/annals/annals.db  store
-      121 sessions, N KB, up to date, revision 2 just now, no text index yet
+    121 sessions in 4 projects · this week 65 sessions, $1.54
+      36f8c14  19h ago       shop-api  Document check (2)
+      36f8c0   19h ago       shop-api  ◌ TODO markers in src (2)
+      36f8c13  19h ago       shop-api  ◌ Overloaded provider
+      36f8c15  19h ago       shop-api  ◌ Document check (2)
+      36f8c19  19h ago       shop-api  ◌ Payment triage (2)
+      36f8c1c  19h ago       shop-api  ◌ Empty todo list (2)
+      36f8c1d  19h ago       shop-api  ◌ A note outside the project (2)
+      36f8c1f  19h ago       shop-api  ◌ Reading large files (2)
 
-    Latest
-      36f8c14a0  19h ago     Document check (2)
-      36f8c0bdb  19h ago     TODO markers in src (2)
-      36f8c1308  19h ago     Overloaded provider
-      36f8c15fe  19h ago     Document check (2)
-      36f8c19c7  19h ago     Payment triage (2)
+    Needs attention
+      17 failed in 7 days  annals list --since 7d --status failed
+      11 not ended in 7 days  annals list --since 7d --status open
 
-    Try
-      annals list               all sessions
-      annals show 36f8c14a0     read one
-      annals search WORDS       find what was said
-      annals stats              tokens, cost, tools
-      annals check              look for damage
-      annals --help             everything else
+    Kept in
+      HOME/.local/share/opencode  121 sessions, N MB
+      HOME/.local/share/annals/annals.db
+        your store, 121 sessions, N KB
+
+    annals list · show last · search WORDS · stats · --help
     ");
     let store = &json["store"];
     assert_eq!(store["path"], user.store().display().to_string());
@@ -206,8 +206,11 @@ fn a_store_is_made_where_it_was_asked_for() {
     exit 3
     First
     ses_36aaaaffe1 · /home/dev · 2026-02-24 16:20
+    2 messages · lab/lab-large
 
     no messages
+
+    annals resume ses_36aaaaffe1
     -- stderr
     warning: the store does not have all of it yet: 2 parts are missing (`annals sync` fetches them)
     ");
@@ -263,9 +266,9 @@ fn what_opencode_deletes_stays() {
     user.write_session("36aaaaffe1", "First", "Hello", "Hello to you");
     assert_snapshot!(user.later(5, &["list"]).run(), @"
     exit 0
-    ID      UPDATED     MSGS  TOKENS      COST  TITLE
-    36aaaa  19h ago        2       0        $0  First
-    36bbbb  19h ago        2       0        $0  A title that is quite… [source gone]
+    ID      UPDATED  MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago     2       0        $0  First
+    36bbbb  19h ago     2       0        $0  A title that is quite a bit longer than its place [gone]
     -- stderr
     2 sessions
     ");
@@ -279,6 +282,7 @@ fn what_opencode_deletes_stays() {
     exit 0
     A title that is quite a bit longer than its place
     ses_36bbbbffe2 · /home/dev · 2026-02-24 16:20
+    2 messages · lab/lab-large
     gone from OpenCode since 2026-02-25 12:08; this is what the store kept
 
     1. You to build                                                         16:20:00
@@ -286,7 +290,9 @@ fn what_opencode_deletes_stays() {
 
       It is
 
-      build · lab/lab-large · 0 in · 0 out · $0 · 0ms
+      build · lab/lab-large · 0ms
+
+    annals restore ses_36bbbbffe2
     ");
     assert_snapshot!(user.later(6, &["rename", "longer", "Shorter"]).run(), @r#"
     exit 0
@@ -352,7 +358,7 @@ fn changes_go_to_opencodes_home_and_the_store_knows() {
     deleted 1 session
       in HOME/.local/share/opencode
     operation 2; `annals undo 2` takes it back
-    the store keeps them, marked [source gone]; `annals forget` erases them there
+    the store keeps them, marked [gone]; `annals forget` erases them there
     ");
     assert!(!file.exists());
     let rows = user.annals(&["list", "--json", "--no-sync"]).run().ok().json();
@@ -432,9 +438,9 @@ fn what_could_not_be_read_is_told() {
     ");
     assert_snapshot!(user.annals(&["list"]).run(), @"
     exit 3
-    ID      UPDATED     MSGS  TOKENS      COST  TITLE
-    36aaaa  19h ago        2       0        $0  First
-    36bbbb  19h ago        2       0        $0  Second
+    ID      UPDATED  MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago     2       0        $0  First
+    36bbbb  19h ago     2       0        $0  Second
     -- stderr
     2 sessions
     warning: 1 document could not be read; everything else is there
@@ -470,8 +476,8 @@ fn without_a_store_the_homes_are_read() {
     std::fs::create_dir_all(user.store()).unwrap();
     assert_snapshot!(user.annals(&["list"]).run(), @"
     exit 0
-    ID      UPDATED     MSGS  TOKENS      COST  TITLE
-    36aaaa  19h ago        2       0        $0  First
+    ID      UPDATED  MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago     2       0        $0  First
     -- stderr
     warning: HOME/.local/share/annals/annals.db is not a store of annals; reading OpenCode's homes directly (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
     1 session
@@ -508,8 +514,8 @@ fn without_a_store_the_homes_are_read() {
     write(user.root(), ".local/share/annals/annals.db", "this is no database, but a text of some length");
     assert_snapshot!(user.annals(&["list"]).run(), @"
     exit 0
-    ID      UPDATED     MSGS  TOKENS      COST  TITLE
-    36aaaa  19h ago        2       0        $0  Renamed
+    ID      UPDATED  MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago     2       0        $0  Renamed
     -- stderr
     warning: HOME/.local/share/annals/annals.db is not a store of annals; reading OpenCode's homes directly (`--store PATH` or ANNALS_STORE names an `annals.db` elsewhere)
     1 session
@@ -522,10 +528,10 @@ fn without_a_store_the_homes_are_read() {
     drop(connection);
     assert_snapshot!(user.annals(&["list"]).run(), @"
     exit 0
-    ID      UPDATED     MSGS  TOKENS      COST  TITLE
-    36aaaa  19h ago        2       0        $0  Renamed
+    ID      UPDATED  MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago     2       0        $0  Renamed
     -- stderr
-    warning: HOME/.local/share/annals/annals.db was made by a later version of annals (schema 99, this one knows 6); reading OpenCode's homes directly (install the newer annals)
+    warning: HOME/.local/share/annals/annals.db was made by a later version of annals (schema 99, this one knows 7); reading OpenCode's homes directly (install the newer annals)
     1 session
     ");
     // None of it was touched.
@@ -561,31 +567,27 @@ fn disks_that_cannot_be_written_to() {
     let (stdout, stderr) = text(&in_namespace(user.root(), script));
     let root = user.root().display().to_string();
     assert_snapshot!(format!("{stdout}-- stderr\n{stderr}").replace(&root, "HOME"), @r#"
-    ID      UPDATED     MSGS  TOKENS      COST  TITLE
-    36aaaa  19h ago        2       0        $0  First
+    ID      UPDATED  MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago     2       0        $0  First
     full: 0
-    ID      UPDATED     MSGS  TOKENS      COST  TITLE
-    36aaaa  19h ago        2       0        $0  First
+    ID      UPDATED  MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago     2       0        $0  First
     read-only: 0
     log: 1
-    ID      UPDATED     MSGS  TOKENS      COST  TITLE
-    36aaaa  19h ago        2       0        $0  First
+    ID      UPDATED  MSGS  TOKENS      COST  TITLE
+    36aaaa  19h ago     2       0        $0  First
     read-only, with sessions: 0
     log: 0
-    36aaaa  First
-      you · 2026-02-24 16:20
+    36aaaa  First  dev · 19h ago
+      you · 2026-02-24 16:20 · msg_36aaaaffe11
         Hello
-        annals show 36aaaa --message msg_36aaaaffe11
-      assistant · 2026-02-24 16:20
+      assistant · 2026-02-24 16:20 · msg_36aaaaffe12
         Hello to you
-        annals show 36aaaa --message msg_36aaaaffe12
-    36aaaa  First
-      assistant · 2026-02-24 16:20
+    36aaaa  First  dev · 19h ago
+      assistant · 2026-02-24 16:20 · msg_36aaaaffe12
         Hello to you
-        annals show 36aaaa --message msg_36aaaaffe12
-      you · 2026-02-24 16:20
+      you · 2026-02-24 16:20 · msg_36aaaaffe11
         Hello
-        annals show 36aaaa --message msg_36aaaaffe11
     search: 0
     undo: 1
     rename: 0
@@ -604,9 +606,9 @@ fn disks_that_cannot_be_written_to() {
     warning: HOME/.local/share/annals/annals.db cannot be written to, so recent changes in OpenCode are missing (`--home PATH` reads a home directly)
     no operations; `annals log --revisions` lists what sync found
     warning: HOME/.local/share/annals/annals.db cannot be written to, so recent changes in OpenCode are missing (`--home PATH` reads a home directly)
-    2 of 2 hits
+    2 of 2 hits; `annals show SESSION --message MESSAGE` reads one
     warning: HOME/.local/share/annals/annals.db cannot be written to, so recent changes in OpenCode are missing (`--home PATH` reads a home directly)
-    2 of 2 hits
+    2 of 2 hits; `annals show SESSION --message MESSAGE` reads one
     warning: HOME/.local/share/annals/annals.db cannot be written to, so recent changes in OpenCode are missing (`--home PATH` reads a home directly)
     error: the store HOME/.local/share/annals/annals.db cannot be written to
     hint: nothing was changed; operations are recorded in the store and undone from there
@@ -635,23 +637,8 @@ fn several_commands_at_once_make_one_store() {
     let account = user.annals(&["sync", "--full", "--json"]).run().ok().json();
     assert_eq!((&account["sessions"], &account["imported"]), (&121.into(), &0.into()), "{account}");
     assert_eq!(user.annals(&["check", "--home", user.store().to_str().unwrap()]).run().code % 3, 0);
-    let hits = user.annals(&["search", "rounding", "-n", "100", "--json"]).run().ok().json();
+    let hits = user.annals(&["search", "\"rounding\"", "-n", "100", "--json"]).run().ok().json();
     assert_eq!(hits.as_array().unwrap().len(), 15);
-}
-
-/// A list must feel immediate.
-#[test]
-fn a_list_is_quick() {
-    let user = User::with("opencode-1.1.65");
-    let _ = user.annals(&["list"]).run().ok();
-    let took = |user: &User| {
-        let began = std::time::Instant::now();
-        let _ = user.annals(&["list"]).run().ok();
-        began.elapsed()
-    };
-    let best = (0..5).map(|_| took(&user)).min().unwrap();
-    // A debug build on a busy machine; some 10 ms otherwise.
-    assert!(best < std::time::Duration::from_millis(500), "{best:?}");
 }
 
 #[test]

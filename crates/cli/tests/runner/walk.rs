@@ -18,6 +18,7 @@
 mod agent;
 mod compare;
 mod content;
+mod conversations;
 pub(super) mod homes;
 mod model;
 mod opencode;

@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use annals_core::id::Millis;
-use annals_core::lens;
+use annals_core::id::{Millis, ProjectId};
 use serde::Serialize;
 
 use crate::find;
@@ -22,8 +21,52 @@ pub struct Overview {
     pub projects: usize,
     /// The five sessions that were used last, not counting those that another session started.
     pub latest: Vec<LatestSession>,
+    /// The project of the current directory; `null` if it has no sessions.
+    pub here: Option<HereProject>,
+    /// What was used since Monday.
+    pub week: UsedSince,
+    /// Number of sessions used in the last seven days whose last answer failed.
+    pub failed: usize,
+    /// Number of sessions used in the last seven days whose last answer has not ended.
+    pub open: usize,
     /// Directories with sessions that the database beside them lacks.
     pub rescue: Vec<Rescue>,
+    /// Sessions of the repository here that are attached to a directory that is gone; `null` if there are none.
+    pub moved: Option<MovedHere>,
+}
+
+/// Sessions of the repository here that are attached to a directory that is gone: `annals move-project` brings them here.
+#[derive(Debug, Clone, Serialize)]
+pub struct MovedHere {
+    /// The directory that is gone.
+    pub from: String,
+    /// The working tree here.
+    pub to: String,
+    /// Number of sessions.
+    pub sessions: usize,
+}
+
+/// The project of the current directory.
+#[derive(Debug, Clone, Serialize)]
+pub struct HereProject {
+    /// Id of the project.
+    #[serde(rename = "projectID")]
+    pub project_id: String,
+    /// Number of its sessions, not counting those that another session started.
+    pub sessions: usize,
+    /// The five of these that were used last.
+    pub latest: Vec<LatestSession>,
+}
+
+/// What was used since a time.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct UsedSince {
+    /// The time.
+    pub since: Millis,
+    /// Number of sessions with a message since then.
+    pub sessions: usize,
+    /// Cost of the answers since then.
+    pub cost: f64,
 }
 
 /// Number of the latest sessions that are named.
@@ -37,17 +80,38 @@ impl Overview {
         sessions: &[SessionRecord],
         rescue: Vec<Rescue>,
     ) -> Overview {
-        let is_root =
-            |record: &&SessionRecord| record.stored.document.lens::<lens::Session<'_>>().parent_id.is_none();
         Overview {
             homes,
             store,
             sessions: sessions.len(),
             projects: n_projects(sessions),
-            latest: sessions.iter().filter(is_root).take(LATEST).map(LatestSession::from).collect(),
+            latest: latest(sessions),
+            here: None,
+            week: UsedSince::default(),
+            failed: 0,
+            open: 0,
             rescue,
+            moved: None,
         }
     }
+}
+
+impl HereProject {
+    /// A project with some sessions, the last used first. `None` without any.
+    pub fn of(project: &ProjectId, sessions: &[SessionRecord]) -> Option<HereProject> {
+        let n_roots = sessions.iter().filter(|record| record.info.is_root()).count();
+        (n_roots > 0).then(|| HereProject {
+            project_id: project.to_string(),
+            sessions: n_roots,
+            latest: latest(sessions),
+        })
+    }
+}
+
+/// The first sessions that no other session started.
+fn latest(sessions: &[SessionRecord]) -> Vec<LatestSession> {
+    let roots = sessions.iter().filter(|record| record.info.is_root());
+    roots.take(LATEST).map(LatestSession::from).collect()
 }
 
 /// A home, and how much is in it.
@@ -136,16 +200,15 @@ pub struct LatestSession {
 
 impl From<&SessionRecord> for LatestSession {
     fn from(record: &SessionRecord) -> LatestSession {
-        let title = record.stored.document.lens::<lens::Session<'_>>().title;
         LatestSession {
             id: record.id.to_string(),
-            title: title.map(|title| title.to_string()).unwrap_or_default(),
+            title: record.info.title().to_owned(),
             updated: find::updated(record),
         }
     }
 }
 
-/// A directory with sessions that the database beside it lacks. `annals copy --from FROM --to TO` brings them over.
+/// A directory with sessions that the database beside it lacks. `annals rescue` brings them over.
 #[derive(Debug, Clone, Serialize)]
 pub struct Rescue {
     /// Number of sessions that the database lacks.

@@ -1,9 +1,12 @@
 //! Operations: the recorded ones, and the effects of a command that is one.
 
+use std::path::PathBuf;
+
 use annals_core::Key;
-use annals_core::id::{Millis, SessionId};
+use annals_core::id::{MessageId, Millis, PartId, SessionId};
 use serde::Serialize;
 
+use crate::compaction::PrunePlan;
 use crate::ops::{self, OperationState, RemovalPlan, Report};
 
 /// An operation as the store recorded it.
@@ -13,7 +16,7 @@ pub struct Operation<'a> {
     pub operation: i64,
     /// When the operation began.
     pub time: Millis,
-    /// Kind of the operation: `rename`, `archive`, `rm`, `import`, `copy`, `restore`, `forget` or `undo`.
+    /// Kind of the operation: `rename`, `archive`, `rm`, `import`, `copy`, `restore`, `fork`, `revert`, `unrevert`, `compact`, `todo`, `new`, `fix`, `forget`, `purge`, `move-project`, `housekeeping`, `free` or `undo`.
     pub kind: &'a str,
     /// The command as it was given.
     pub words: &'a str,
@@ -86,6 +89,22 @@ pub struct RenamedSession<'a> {
     pub id: &'a str,
     /// The new title.
     pub title: &'a str,
+    /// What was done.
+    #[serde(flatten)]
+    pub effect: OperationEffect,
+}
+
+/// Sessions that were attached to the place to which their directory was moved.
+#[derive(Debug, Clone, Serialize)]
+pub struct MovedProject {
+    /// Where the directory was.
+    pub from: String,
+    /// Where it is now.
+    pub to: String,
+    /// Ids of the sessions.
+    pub sessions: Vec<String>,
+    /// Whether it was done; `false` if it only would be.
+    pub done: bool,
     /// What was done.
     #[serde(flatten)]
     pub effect: OperationEffect,
@@ -187,6 +206,173 @@ impl<'a> RestoredSession<'a> {
             effect: (&restored.report).into(),
         }
     }
+}
+
+/// A fork of a session.
+#[derive(Debug, Clone, Serialize)]
+pub struct ForkedSession<'a> {
+    /// Id of the fork.
+    pub id: &'a str,
+    /// Title of the fork.
+    pub title: &'a str,
+    /// Id of the session that was forked.
+    #[serde(rename = "originID")]
+    pub origin_id: &'a str,
+    /// Number of messages that were copied.
+    pub messages: usize,
+    /// What was done.
+    #[serde(flatten)]
+    pub effect: OperationEffect,
+}
+
+impl<'a> ForkedSession<'a> {
+    /// The effect of forking `origin`.
+    pub fn of(origin: &'a SessionId, forked: &'a ops::Forked) -> ForkedSession<'a> {
+        ForkedSession {
+            id: forked.id.as_str(),
+            title: &forked.title,
+            origin_id: origin.as_str(),
+            messages: forked.messages,
+            effect: (&forked.report).into(),
+        }
+    }
+}
+
+/// A session that was reverted to an earlier message or part.
+#[derive(Debug, Clone, Serialize)]
+pub struct RevertedSession<'a> {
+    /// Id of the session.
+    #[serde(rename = "sessionID")]
+    pub session_id: &'a str,
+    /// The first message that is hidden, or the one that is hidden in part.
+    #[serde(rename = "messageID")]
+    pub message_id: &'a str,
+    /// The first part of the message that is hidden; `null` if all of the message is.
+    #[serde(rename = "partID")]
+    pub part_id: Option<&'a str>,
+    /// Paths of the files that were changed in the working tree.
+    pub files: Vec<String>,
+    /// What was done.
+    #[serde(flatten)]
+    pub effect: OperationEffect,
+}
+
+impl<'a> RevertedSession<'a> {
+    /// The effect of reverting `session`.
+    pub fn of(session: &'a SessionId, reverted: &'a ops::Reverted) -> RevertedSession<'a> {
+        RevertedSession {
+            session_id: session.as_str(),
+            message_id: reverted.point.message.as_str(),
+            part_id: reverted.point.part.as_ref().map(PartId::as_str),
+            files: names(&reverted.files),
+            effect: (&reverted.report).into(),
+        }
+    }
+}
+
+/// A session whose revert was taken back.
+#[derive(Debug, Clone, Serialize)]
+pub struct UnrevertedSession<'a> {
+    /// Id of the session.
+    #[serde(rename = "sessionID")]
+    pub session_id: &'a str,
+    /// Paths of the files that were changed in the working tree.
+    pub files: Vec<String>,
+    /// What was done.
+    #[serde(flatten)]
+    pub effect: OperationEffect,
+}
+
+impl<'a> UnrevertedSession<'a> {
+    /// The effect of taking the revert of `session` back.
+    pub fn of(session: &'a SessionId, unreverted: &ops::Unreverted) -> UnrevertedSession<'a> {
+        UnrevertedSession {
+            session_id: session.as_str(),
+            files: names(&unreverted.files),
+            effect: (&unreverted.report).into(),
+        }
+    }
+}
+
+fn names(files: &[PathBuf]) -> Vec<String> {
+    files.iter().map(|file| file.display().to_string()).collect()
+}
+
+/// A session that was compacted.
+#[derive(Debug, Clone, Serialize)]
+pub struct CompactedSession<'a> {
+    /// Id of the session.
+    #[serde(rename = "sessionID")]
+    pub session_id: &'a str,
+    /// Id of the message that asks for the summary.
+    #[serde(rename = "requestID")]
+    pub request_id: &'a str,
+    /// Id of the message that is the summary.
+    #[serde(rename = "summaryID")]
+    pub summary_id: &'a str,
+    /// The first message that the model gets beside the summary; `null` if it gets none.
+    #[serde(rename = "keptFrom")]
+    pub kept_from: Option<&'a str>,
+    /// What was done.
+    #[serde(flatten)]
+    pub effect: OperationEffect,
+}
+
+impl<'a> CompactedSession<'a> {
+    /// The effect of compacting `session`.
+    pub fn of(session: &'a SessionId, compacted: &'a ops::Compacted) -> CompactedSession<'a> {
+        CompactedSession {
+            session_id: session.as_str(),
+            request_id: compacted.request.as_str(),
+            summary_id: compacted.summary.as_str(),
+            kept_from: compacted.kept_from.as_ref().map(MessageId::as_str),
+            effect: (&compacted.report).into(),
+        }
+    }
+}
+
+/// Results of tool calls that were hidden from the model, or would be.
+#[derive(Debug, Clone, Serialize)]
+pub struct PrunedCalls<'a> {
+    /// Id of the session.
+    #[serde(rename = "sessionID")]
+    pub session_id: &'a str,
+    /// Ids of the parts whose results are hidden.
+    #[serde(rename = "partIDs")]
+    pub part_ids: Vec<&'a str>,
+    /// Estimated number of tokens of these results.
+    pub tokens: u64,
+    /// Whether they were hidden; `false` if they only would be.
+    pub pruned: bool,
+    /// What was done.
+    #[serde(flatten)]
+    pub effect: OperationEffect,
+}
+
+impl<'a> PrunedCalls<'a> {
+    /// The effect of a plan, carried out if there is a report.
+    pub fn of(session: &'a SessionId, plan: &'a PrunePlan, report: Option<&Report>) -> PrunedCalls<'a> {
+        PrunedCalls {
+            session_id: session.as_str(),
+            part_ids: plan.calls.iter().map(|(_, part)| part.as_str()).collect(),
+            tokens: plan.tokens,
+            pruned: report.is_some(),
+            effect: report.unwrap_or(&Report::default()).into(),
+        }
+    }
+}
+
+/// A todo list that was replaced.
+#[derive(Debug, Clone, Serialize)]
+pub struct ReplacedTodoList<'a> {
+    /// Id of the session.
+    #[serde(rename = "sessionID")]
+    pub session_id: &'a str,
+    /// Number of entries of the new list.
+    pub todos: usize,
+    /// What was done.
+    #[serde(flatten)]
+    pub effect: OperationEffect,
 }
 
 /// An operation that was undone.

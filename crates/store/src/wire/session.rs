@@ -5,6 +5,7 @@ use annals_core::id::{Millis, SessionId};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::family::{self, Descent};
 use crate::summary::{SessionState, SessionSummary};
 use crate::wire::usage::Tokens;
 
@@ -81,7 +82,8 @@ impl<'a> Session<'a> {
     }
 }
 
-fn status(state: SessionState) -> &'static str {
+/// The name of a state.
+pub fn status(state: SessionState) -> &'static str {
     match state {
         SessionState::Empty => "empty",
         SessionState::Done => "done",
@@ -98,6 +100,47 @@ pub struct SessionTree<'a> {
     pub session: Session<'a>,
     /// The sessions that it started, oldest first.
     pub subtree: Vec<SessionTree<'a>>,
+    /// The sessions that are forks of it, oldest first.
+    pub forks: Vec<SessionTree<'a>>,
+}
+
+/// A session in the ancestry of another one.
+#[derive(Debug, Clone, Serialize)]
+pub struct Relative<'a> {
+    /// Id of the session.
+    pub id: &'a str,
+    /// Title of the session.
+    pub title: &'a str,
+    /// When the session was made.
+    pub created: Option<Millis>,
+    /// How the session came about: `opened`, `started` by another session, or `fork` of another session.
+    pub descent: &'static str,
+    /// The session that started this one, or that this one is a fork of.
+    #[serde(rename = "fromID")]
+    pub from_id: Option<&'a str>,
+    /// Number of messages that a fork and its origin have in common.
+    pub messages: Option<usize>,
+    /// Number of ancestors.
+    pub depth: usize,
+}
+
+impl<'a> From<&'a family::Relative<'a>> for Relative<'a> {
+    fn from(relative: &'a family::Relative<'a>) -> Relative<'a> {
+        let (descent, from_id, messages) = match &relative.descent {
+            Descent::Opened => ("opened", None, None),
+            Descent::StartedBy(parent) => ("started", Some(parent.as_str()), None),
+            Descent::ForkOf(origin) => ("fork", Some(origin.session.as_str()), Some(origin.messages)),
+        };
+        Relative {
+            id: relative.record.id.as_str(),
+            title: relative.record.info.title(),
+            created: relative.record.info.created(),
+            descent,
+            from_id,
+            messages,
+            depth: relative.depth,
+        }
+    }
 }
 
 /// The todo list of a session.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use annals_core::id::ProjectId;
+use annals_core::id::{Millis, ProjectId};
 use annals_core::usage::ToolUse;
 use serde::Serialize;
 
-use crate::stats;
+use crate::stats::{self, StatsKey, StatsWindow};
 use crate::wire::usage::Tokens;
 
 /// Sums over a set of sessions.
@@ -42,6 +42,29 @@ pub struct Stats<'a> {
     pub projects: BTreeMap<&'a str, AnswerSums>,
     /// Answers of each day, by its date, such as `2026-02-24`.
     pub by_day: BTreeMap<String, AnswerSums>,
+    /// Beginning of the window of time: only messages made in it are counted; `null` without one.
+    pub since: Option<Millis>,
+    /// End of the window of time; `null` without one.
+    pub until: Option<Millis>,
+    /// Sum over the answers themselves. It differs from `cost` and `tokens` where a session records another total, because parts of an answer
+    /// were removed or because its messages cannot be read.
+    pub answers: AnswerSums,
+    /// Answers among them that forks copied: the session that they come from has them too.
+    pub copies: AnswerSums,
+    /// Answers by the keys of `--by`.
+    pub groups: Vec<StatsGroup<'a>>,
+}
+
+/// Answers with the same keys.
+#[derive(Debug, Clone, Serialize)]
+pub struct StatsGroup<'a> {
+    /// The keys: `model`, `provider`, `agent`, `project`, `session`, `tool`, `day`, `week` (its Monday) or `month`.
+    pub by: BTreeMap<&'static str, &'a str>,
+    /// The answers.
+    #[serde(flatten)]
+    pub sums: AnswerSums,
+    /// The calls in them; those of one tool if that is a key.
+    pub calls: ToolCalls,
 }
 
 /// Tokens of a session, all kinds together.
@@ -81,9 +104,19 @@ pub struct AnswerSums {
 }
 
 impl<'a> Stats<'a> {
-    /// The shape of sums. `window` is the number of days asked for; `date` formats a day, given in days since the epoch.
-    pub fn of(stats: &'a stats::Stats, window: Option<u32>, date: impl Fn(i64) -> String) -> Stats<'a> {
-        let days = stats.days_spanned(window);
+    /// The shape of sums, and of groups by some keys. `date` formats a day, given in days since the epoch.
+    pub fn of(
+        stats: &'a stats::Stats,
+        window: StatsWindow,
+        keys: &[StatsKey],
+        date: impl Fn(i64) -> String,
+    ) -> Stats<'a> {
+        let days = stats.days_spanned(window.days);
+        let groups = stats.groups.iter().map(|(values, group)| StatsGroup {
+            by: keys.iter().map(|key| key.name()).zip(values.iter().map(String::as_str)).collect(),
+            sums: AnswerSums::from(&group.share),
+            calls: ToolCalls::from(&group.uses),
+        });
         Stats {
             sessions: stats.sessions,
             messages: stats.messages,
@@ -102,6 +135,11 @@ impl<'a> Stats<'a> {
             agents: by(&stats.agents, String::as_str, AnswerSums::from),
             projects: by(&stats.projects, ProjectId::as_str, AnswerSums::from),
             by_day: by(&stats.days, |day| date(*day), AnswerSums::from),
+            since: window.since,
+            until: window.until,
+            answers: AnswerSums::from(&stats.answers),
+            copies: AnswerSums::from(&stats.copies),
+            groups: groups.collect(),
         }
     }
 }

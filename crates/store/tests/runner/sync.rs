@@ -159,7 +159,7 @@ fn messages_come_before_parts() {
 fn added_up(home: &dyn Read) -> String {
     let mut records = home.sessions(&SessionQuery::default()).unwrap().value;
     records.sort_by_key(|record| record.id.to_string());
-    let counting = annals::stats::Counting { day_of: &|time| time / 86_400_000, progress: &|| () };
+    let counting = annals::stats::Counting::ALL;
     let mut stats = annals::stats::collect(home, records, counting).unwrap().value;
     let round = |usage: &mut annals::model::Usage| usage.cost = (usage.cost * 1e9).round();
     round(&mut stats.usage);

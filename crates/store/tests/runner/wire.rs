@@ -173,6 +173,7 @@ fn docs_list_every_field() {
         written.split(BEGIN).skip(1).map(|rest| rest.split(" -->").next().unwrap_or_default()).collect();
     let sections: BTreeSet<&str> = named.iter().copied().collect();
     assert_eq!(sections.len(), named.len(), "a shape is described twice: {named:?}");
+    assert_eq!(written.matches(END).count(), named.len(), "a description has no beginning");
     let fields = || shapes.values().flat_map(|shape| &shape.fields);
     for name in shapes.keys() {
         let is_inlined = fields().any(|field| field.is_flat && field.rust == *name);

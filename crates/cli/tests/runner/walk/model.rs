@@ -52,6 +52,17 @@ enum Base {
 pub(super) enum Edit {
     Title(String),
     Archived(Option<i64>),
+    Revert {
+        message: String,
+        /// The revert that was in force.
+        earlier: Value,
+        /// Whether it is known that what is hidden changed no files.
+        sums_up: bool,
+        now: i64,
+    },
+    Unrevert {
+        now: i64,
+    },
 }
 
 /// How a session has to be shown.
@@ -282,6 +293,11 @@ impl Edit {
         match self {
             Edit::Title(title) => session.title() == title,
             Edit::Archived(archived) => session.archived() == *archived,
+            Edit::Revert { .. } | Edit::Unrevert { .. } => {
+                let mut edited = session.clone();
+                self.apply(&mut edited);
+                edited == *session
+            }
         }
     }
 
@@ -291,6 +307,25 @@ impl Edit {
             Edit::Archived(Some(time)) => session.info["time"]["archived"] = json!(time),
             Edit::Archived(None) => {
                 session.info["time"].as_object_mut().unwrap().shift_remove("archived");
+            }
+            Edit::Revert { message, earlier, sums_up, now } => {
+                let mut revert = json!({"messageID": message});
+                for name in ["snapshot", "diff"] {
+                    if let Some(value) = earlier.get(name) {
+                        revert[name] = value.clone();
+                    }
+                }
+                session.info["revert"] = revert;
+                if *sums_up {
+                    for name in ["additions", "deletions", "files"] {
+                        session.info["summary"][name] = json!(0);
+                    }
+                }
+                session.info["time"]["updated"] = json!(now);
+            }
+            Edit::Unrevert { now } => {
+                session.info.as_object_mut().unwrap().shift_remove("revert");
+                session.info["time"]["updated"] = json!(now);
             }
         }
     }

@@ -22,7 +22,10 @@ impl World {
     }
 
     /// Runs a command that changes something, and gives what it changed. Homes that annals must not write to are the same.
-    fn operate(&mut self, arguments: &[&str]) -> Result<(Ran, Around, Around, Operation), Failure> {
+    pub(super) fn operate(
+        &mut self,
+        arguments: &[&str],
+    ) -> Result<(Ran, Around, Around, Operation), Failure> {
         let before = self.around();
         self.note(arguments.join(" "));
         let ran = self.annals(arguments)?;
@@ -148,7 +151,12 @@ impl World {
         self.edit_session(&["archive", "--undo", &id], &id, &Edit::Archived(None))
     }
 
-    fn edit_session(&mut self, arguments: &[&str], id: &str, edit: &Edit) -> Result<bool, Failure> {
+    pub(super) fn edit_session(
+        &mut self,
+        arguments: &[&str],
+        id: &str,
+        edit: &Edit,
+    ) -> Result<bool, Failure> {
         self.look();
         let (ran, before, after, mut operation) = self.operate(arguments)?;
         self.check_edits(&ran.words, &before, &after, &[(id.to_owned(), edit.clone())])?;

@@ -12,7 +12,7 @@ use super::{Check, Failure};
 type Step = fn(&mut World, &mut Random) -> Result<bool, Failure>;
 
 /// Limits that keep homes small, so that steps are quick.
-const MAX_SESSIONS: usize = 12;
+pub(super) const MAX_SESSIONS: usize = 12;
 const MAX_MESSAGES: usize = 10;
 
 /// Every step with its weight and its name, by which ANNALS_WALK_WITHOUT and ANNALS_WALK_ONLY know it.
@@ -43,6 +43,9 @@ pub(super) const STEPS: &[(usize, (&str, Step))] = &[
     (2, ("export", World::step_export)),
     (3, ("import", World::step_import)),
     (3, ("restore", World::step_restore)),
+    (4, ("fork", World::step_fork)),
+    (4, ("annals-revert", World::step_revert)),
+    (4, ("unrevert", World::step_unrevert)),
     (1, ("forget", World::step_forget)),
     (1, ("move", World::step_move)),
     (1, ("link", World::step_link)),

@@ -121,7 +121,8 @@ impl World {
     pub(super) fn step_clock(&mut self, random: &mut Random) -> Result<bool, Failure> {
         // Before the real present, so that files which annals writes never look old.
         let days = random.below(55) as i64 - 20;
-        self.author.now = self.layout.start + days * DAY + random.below(DAY as usize) as i64;
+        let time = self.layout.start + days * DAY + random.below(DAY as usize) as i64;
+        self.author.now = time.max(self.forked);
         self.note(format!("day {days}"));
         Ok(true)
     }
@@ -205,11 +206,12 @@ impl World {
         let now = self.author.now;
         let word = random.pick(&self.author.words).cloned().unwrap_or_default();
         let fits = |id: &str, _: &Shown| !holding(&self.homes, id).is_empty();
-        let Some((id, _)) = self.some_shown(random, fits) else { return Ok(false) };
+        let Some((id, shown)) = self.some_shown(random, fits) else { return Ok(false) };
         let title = self.author.title();
         let family = self.family_to_remove(&id);
+        let revert = self.revert_of(random, &id, &shown.session);
         let mut edit = None;
-        let command: Vec<&str> = match random.below(6) {
+        let command: Vec<&str> = match random.below(8) {
             0 | 1 => {
                 edit = Some(Edit::Title(title.clone()));
                 vec!["rename", &id, &title]
@@ -220,6 +222,10 @@ impl World {
             }
             3 if family.is_some() => vec!["rm", "--yes", &id],
             4 => vec!["search", &word, "--json"],
+            6 | 7 if let Some((message, reverted)) = &revert => {
+                edit = Some(reverted.clone());
+                vec!["revert", &id, message]
+            }
             _ => vec!["sync"],
         };
         let removes = command[0] == "rm";

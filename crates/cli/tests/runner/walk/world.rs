@@ -62,6 +62,9 @@ pub(super) struct World {
     /// Whether a part of the foreign home was rewritten without a trace.
     pub(super) is_foreign_edited: bool,
     pub(super) n_places: usize,
+    /// When annals last made a fork. A directory orders messages by their ids, so that a clock that is set back before that would put what
+    /// follows in front of the copies.
+    pub(super) forked: i64,
     pub(super) log: Vec<String>,
 }
 
@@ -117,6 +120,7 @@ impl World {
             is_settled: false,
             is_foreign_edited: false,
             n_places: 0,
+            forked: 0,
             log: Vec::new(),
         }
     }

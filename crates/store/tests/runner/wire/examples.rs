@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 
 use annals::wire::{
-    AnswerSums, ArchivedSession, Backup, CacheTokens, CheckReport, CopiedSession, CopyReport, CopyTally,
-    DifferingDocument, DocumentChange, DocumentName, ForgetReport, Gist, Home, ImportReport, IndexUpdate,
-    LatestSession, Operation, OperationEffect, Overview, Problem, PruneReport, PrunedSession, ReindexReport,
-    RemovedSessions, RenamedSession, Rescue, RestoredBackup, RestoredSession, RevisedSession, Revision,
-    SampleHome, SearchHit, Session, SessionTree, Stats, Store, SyncReport, TextIndex, TodoList, Tokens,
-    TokensPerSession, ToolCalls, UndoneOperation, UndoneRevision,
+    AbortedTurns, Acknowledgement, AnswerSums, ArchivedSession, Backup, CacheTokens, CallTime, ChangedFile,
+    ChangedFiles, CheckReport, ClearedHome, ClosedTurn, CompactedSession, ContentSize, ContextMessage,
+    CopiedSession, CopyReport, CopyTally, DifferingDocument, DocumentChange, DocumentName, ErasedLines,
+    FixReport, ForgetReport, ForkedSession, FoundRemains, FreeReport, FreedUse, Gist, HereProject, Home,
+    ImportReport, IndexUpdate, LargeSession, LatestSession, LeftTurn, LineError, LlmContext, MovedHere,
+    MovedProject, NewSession, NotErased, Operation, OperationEffect, Overview, Problem, ProjectSummary,
+    PruneReport, PrunedCalls, PrunedSession, PurgeReport, RecordedRequest, RefusedLine, ReindexReport,
+    Relative, RemovedSessions, RenamedSession, ReplacedTodoList, ReplayableCall, Rescue, RestoredBackup,
+    RestoredSession, ResumeCommand, RevertedSession, RevisedSession, Revision, SampleHome, SearchHit,
+    Session, SessionTree, SpaceFailure, SpacePlace, SpaceReport, SpaceUse, Stats, StatsGroup, Store,
+    StoreSpace, SyncReport, TextIndex, TodoList, Tokens, TokensPerSession, ToolCalls, UndoneOperation,
+    UndoneRevision, UnrevertedSession, UsedSince,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -21,7 +27,7 @@ const TIME: i64 = 1_771_000_000_000;
 
 /// Shapes with their names.
 pub(super) fn examples() -> Vec<(&'static str, Value)> {
-    [sessions(), homes(), operations(), transfers(), care()].concat()
+    [sessions(), homes(), operations(), turns(), transfers(), care()].concat()
 }
 
 fn of(shape: impl Serialize) -> Value {
@@ -37,6 +43,19 @@ fn text(text: &str) -> Vec<String> {
 }
 
 fn sessions() -> Vec<(&'static str, Value)> {
+    let file = ChangedFile {
+        file: "src/cart.js",
+        status: "modified",
+        additions: Some(3),
+        deletions: Some(1),
+        turns: &[1, 2],
+    };
+    let changed = ChangedFiles {
+        session_id: SESSION,
+        root: Some("/home/me/shop"),
+        files: vec![file],
+        patch: Some("diff --git a/src/cart.js b/src/cart.js"),
+    };
     let tokens =
         Tokens { input: 1.0, output: 2.0, reasoning: 3.0, cache: CacheTokens { read: 4.0, write: 5.0 } };
     let (models, agents, origins) = (text("anthropic/opus"), text("build"), text("/home/me/opencode.db"));
@@ -61,7 +80,16 @@ fn sessions() -> Vec<(&'static str, Value)> {
         gone: Some(TIME),
         status: "done",
     };
-    let leaf = SessionTree { session: session.clone(), subtree: Vec::new() };
+    let leaf = SessionTree { session: session.clone(), subtree: Vec::new(), forks: Vec::new() };
+    let relative = Relative {
+        id: SESSION,
+        title: "Fix the empty cart (fork #1)",
+        created: Some(TIME),
+        descent: "fork",
+        from_id: Some(SESSION),
+        messages: Some(2),
+        depth: 1,
+    };
     let sums = AnswerSums { sessions: 1, messages: 2, cost: 0.25, tokens };
     let hit = SearchHit {
         session_id: SESSION,
@@ -76,6 +104,7 @@ fn sessions() -> Vec<(&'static str, Value)> {
         snippet: "the cart is empty",
         highlights: vec![[4, 8]],
     };
+    let calls = ToolCalls { calls: 1, errors: 0, median_ms: Some(7), total_ms: 7 };
     let stats = Stats {
         sessions: 1,
         messages: 2,
@@ -86,20 +115,66 @@ fn sessions() -> Vec<(&'static str, Value)> {
         tokens,
         tokens_per_session: TokensPerSession { mean: 15.0, median: 15.0 },
         tools: BTreeMap::from([("bash", 1)]),
-        tool_calls: BTreeMap::from([(
-            "bash",
-            ToolCalls { calls: 1, errors: 0, median_ms: Some(7), total_ms: 7 },
-        )]),
+        tool_calls: BTreeMap::from([("bash", calls)]),
         models: BTreeMap::from([("anthropic/opus", sums)]),
         agents: BTreeMap::from([("build", sums)]),
         projects: BTreeMap::from([("global", sums)]),
         by_day: BTreeMap::from([("2026-02-24".to_owned(), sums)]),
+        since: Some(TIME),
+        until: Some(TIME + 1),
+        answers: sums,
+        copies: sums,
+        groups: vec![StatsGroup { by: BTreeMap::from([("day", "2026-02-24")]), sums, calls }],
+    };
+    let size = ContentSize { kind: "prompt", parts: 1, estimated: 5 };
+    let context = LlmContext {
+        session: SESSION.to_owned(),
+        like: "1.18.33".to_owned(),
+        model: "anthropic/claude-sonnet-4-5".to_owned(),
+        sdk: "anthropic",
+        estimated: 14,
+        recorded: Some(RecordedRequest { answer: MESSAGE.to_owned(), tokens }),
+        kinds: vec![size.clone()],
+        messages: vec![ContextMessage {
+            id: MESSAGE.to_owned(),
+            role: "user",
+            estimated: 14,
+            kinds: vec![size],
+            recorded: Some(tokens),
+        }],
     };
     vec![
         ("Session", of(&session)),
-        ("SessionTree", of(SessionTree { session, subtree: vec![leaf] })),
+        ("ChangedFiles", of(changed)),
+        ("SessionTree", of(SessionTree { session, subtree: vec![leaf.clone()], forks: vec![leaf] })),
+        ("Relative", of(relative)),
         ("TodoList", of(TodoList { session_id: SESSION, todos: raw("[]") })),
         ("SearchHit", of(hit)),
+        (
+            "ProjectSummary",
+            of(ProjectSummary {
+                id: "global".to_owned(),
+                name: Some("Shop".to_owned()),
+                worktree: Some("/home/me/shop".to_owned()),
+                vcs: Some("git".to_owned()),
+                sandboxes: vec!["/home/me/shop-hotfix".to_owned()],
+                created: Some(TIME),
+                initialized: Some(TIME),
+                updated: Some(TIME),
+                sessions: 1,
+                subagents: 1,
+                cost: 0.25,
+            }),
+        ),
+        (
+            "ResumeCommand",
+            of(ResumeCommand {
+                id: SESSION,
+                directory: "/home/me/shop".to_owned(),
+                command: vec!["opencode".to_owned()],
+            }),
+        ),
+        ("LlmContext", of(context)),
         ("Stats", of(stats)),
     ]
 }
@@ -135,8 +210,17 @@ fn homes() -> Vec<(&'static str, Value)> {
         store: Some(store),
         sessions: 1,
         projects: 1,
-        latest: vec![latest],
+        latest: vec![latest.clone()],
+        here: Some(HereProject { project_id: "global".to_owned(), sessions: 1, latest: vec![latest] }),
+        week: UsedSince { since: TIME, sessions: 1, cost: 0.25 },
+        failed: 1,
+        open: 1,
         rescue: vec![rescue],
+        moved: Some(MovedHere {
+            from: "/home/me/old".to_owned(),
+            to: "/home/me/shop".to_owned(),
+            sessions: 1,
+        }),
     };
     let problem = Problem {
         kind: "unreadable",
@@ -146,10 +230,25 @@ fn homes() -> Vec<(&'static str, Value)> {
         repair: "restore it from a backup, or remove it",
         session_id: Some(SESSION),
         home: "/home/me/storage",
+        severity: "error",
     };
+    let closed = ClosedTurn {
+        session_id: SESSION.to_owned(),
+        home: "/home/me/storage".to_owned(),
+        answers: 1,
+        calls: 2,
+    };
+    let left = LeftTurn {
+        session_id: SESSION.to_owned(),
+        home: "/home/me/storage".to_owned(),
+        reason: "recent",
+        detail: "it changed a short while ago".to_owned(),
+        changed: Some(TIME),
+    };
+    let fix = FixReport { closed: vec![closed], left: vec![left], effect: effect() };
     vec![
         ("Overview", of(overview)),
-        ("CheckReport", of(CheckReport { problems: vec![problem] })),
+        ("CheckReport", of(CheckReport { problems: vec![problem], fix: Some(fix) })),
         ("SampleHome", of(SampleHome { home: "/tmp/annals-demo".to_owned() })),
     ]
 }
@@ -163,6 +262,13 @@ fn part() -> DocumentName<'static> {
 }
 
 fn operations() -> Vec<(&'static str, Value)> {
+    let moved = MovedProject {
+        from: "/home/me/old".to_owned(),
+        to: "/home/me/shop".to_owned(),
+        sessions: text(SESSION),
+        done: true,
+        effect: OperationEffect { operation: Some(7), places: text("/home/me/opencode.db") },
+    };
     let places = text("/home/me/opencode.db");
     let operation = Operation {
         operation: 7,
@@ -191,6 +297,37 @@ fn operations() -> Vec<(&'static str, Value)> {
     };
     let restored =
         RestoredSession { session_id: SESSION, revision: Some(3), written: 2, deleted: 1, effect: effect() };
+    let forked = ForkedSession {
+        id: SESSION,
+        title: "Fix the empty cart (fork #1)",
+        origin_id: SESSION,
+        messages: 2,
+        effect: effect(),
+    };
+    let reverted = RevertedSession {
+        session_id: SESSION,
+        message_id: MESSAGE,
+        part_id: Some(PART),
+        files: text("/home/me/shop/cart.js"),
+        effect: effect(),
+    };
+    let unreverted =
+        UnrevertedSession { session_id: SESSION, files: text("/home/me/shop/cart.js"), effect: effect() };
+    let compacted = CompactedSession {
+        session_id: SESSION,
+        request_id: MESSAGE,
+        summary_id: MESSAGE,
+        kept_from: Some(MESSAGE),
+        effect: effect(),
+    };
+    let pruned = PrunedCalls {
+        session_id: SESSION,
+        part_ids: vec![PART],
+        tokens: 30_000,
+        pruned: true,
+        effect: effect(),
+    };
+    let todos = ReplacedTodoList { session_id: SESSION, todos: 2, effect: effect() };
     let undone = UndoneOperation {
         undone_operation: 6,
         kind: "rename",
@@ -218,14 +355,63 @@ fn operations() -> Vec<(&'static str, Value)> {
     };
     vec![
         ("Operation", of(operation)),
+        ("MovedProject", of(moved)),
         ("RenamedSession", of(RenamedSession { id: SESSION, title: "Other", effect: effect() })),
         ("ArchivedSession", of(ArchivedSession { id: SESSION, archived: Some(TIME), effect: effect() })),
         ("RemovedSessions", of(removed)),
         ("RestoredSession", of(restored)),
+        ("ForkedSession", of(forked)),
+        ("RevertedSession", of(reverted)),
+        ("UnrevertedSession", of(unreverted)),
+        ("CompactedSession", of(compacted)),
+        ("PrunedCalls", of(pruned)),
+        ("ReplacedTodoList", of(todos)),
         ("UndoneOperation", of(undone)),
         ("Revision", of(revision)),
         ("UndoneRevision", of(undone_revision)),
         ("DocumentChange", of(change)),
+    ]
+}
+
+fn turns() -> Vec<(&'static str, Value)> {
+    let acknowledgement = Acknowledgement {
+        line: 7,
+        session: SESSION,
+        message: Some(MESSAGE),
+        part: Some(PART),
+        child: Some(SESSION),
+        deltas: Some(3),
+    };
+    let refused = RefusedLine {
+        line: 8,
+        error: LineError { kind: "no-call", message: "no call \"c1\" is open".to_owned() },
+    };
+    let aborted = AbortedTurns { lines: 9, aborted: text(SESSION), left: text(SESSION) };
+    let new = NewSession {
+        id: SESSION,
+        title: "Fix the empty cart",
+        directory: "/home/me/shop",
+        parent_id: Some(SESSION.to_owned()),
+        effect: effect(),
+    };
+    let call = ReplayableCall {
+        session: SESSION,
+        message: MESSAGE,
+        part: PART,
+        call: Some("call_1"),
+        tool: "bash",
+        input: raw(r#"{"command":"ls"}"#),
+        status: "error",
+        interrupted: true,
+        error: Some("Tool execution aborted"),
+        time: CallTime { start: Some(TIME), end: Some(TIME) },
+    };
+    vec![
+        ("Acknowledgement", of(acknowledgement)),
+        ("RefusedLine", of(refused)),
+        ("AbortedTurns", of(aborted)),
+        ("NewSession", of(new)),
+        ("ReplayableCall", of(call)),
     ]
 }
 
@@ -323,5 +509,53 @@ fn care() -> Vec<(&'static str, Value)> {
         ("RestoredBackup", of(RestoredBackup { backup, kept })),
         ("PruneReport", of(prune)),
         ("ForgetReport", of(forget)),
+        ("PurgeReport", of(purge())),
+        ("SpaceReport", of(space())),
+        ("FreeReport", of(freed())),
     ]
+}
+
+fn purge() -> PurgeReport<'static> {
+    const HOME: &str = "/home/me/opencode.db";
+    let cleared =
+        ClearedHome { home: HOME, bytes_before: 2000, bytes_after: 1000, users: &[7], log_left: true };
+    PurgeReport {
+        sessions: vec![SESSION],
+        homes: vec![HOME],
+        documents: 8,
+        states: 2,
+        cleared: vec![cleared],
+        files: text("/home/me/tool-output/tool_1"),
+        lines: vec![ErasedLines { file: "/home/me/log/a.log".to_owned(), lines: 2 }],
+        snapshot_objects: 3,
+        backups: text("/mnt/disk/annals.db"),
+        still_in: vec![HOME],
+        left: vec![NotErased { place: "/home/me/snapshot", why: "process 7 may be using the snapshots" }],
+        searched: 40,
+        remains: vec![FoundRemains { file: HOME.to_owned(), words: 1 }],
+        done: true,
+        complete: false,
+    }
+}
+
+fn space() -> SpaceReport<'static> {
+    const HOME: &str = "/home/me/opencode.db";
+    let used = SpaceUse { kind: "events", bytes: 1000, items: Some(9), freeable: 900 };
+    let place = SpacePlace { place: HOME, kind: "home", bytes: 1000, uses: vec![used], users: &[7] };
+    SpaceReport {
+        places: vec![place],
+        sessions: vec![LargeSession { id: SESSION, title: "Fix the empty cart", bytes: 100 }],
+        store: Some(StoreSpace { path: "/home/me/annals.db".to_owned(), bytes: 1000, index: 100 }),
+        failed: vec![SpaceFailure { place: HOME, why: "it is damaged" }],
+    }
+}
+
+fn freed() -> FreeReport<'static> {
+    const HOME: &str = "/home/me/opencode.db";
+    FreeReport {
+        done: true,
+        freed: vec![FreedUse { place: HOME, kind: "events", items: 9, bytes: 900 }],
+        operations: vec![7],
+        left: vec![SpaceFailure { place: HOME, why: "process 7 has it open" }],
+    }
 }
