@@ -3,9 +3,10 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    append, archive, backup, check, compact, completions, copy, demo, diff, export, forget, fork, import,
-    list, llm, log, man, new, prune, reindex, rename, replay, restore, restore_backup, revert, rm, search,
-    show, stats, sync, todo, tree, undo, unrevert,
+    append, archive, backup, check, compact, completions, copy, demo, diff, export, files, forget, fork,
+    housekeeping, import, list, llm, log, man, move_project, new, projects, prune, purge, reindex, rename,
+    replay, rescue, restore, restore_backup, resume, revert, rm, search, show, stats, sync, todo, tree, undo,
+    unrevert,
 };
 use crate::options::Global;
 
@@ -44,6 +45,7 @@ pub(crate) enum Command {
     Search(search::SearchArgs),
     Stats(stats::StatsArgs),
     Llm(llm::LlmArgs),
+    Files(files::FilesArgs),
     Export(export::ExportArgs),
     Import(import::ImportArgs),
     Copy(copy::CopyArgs),
@@ -54,6 +56,8 @@ pub(crate) enum Command {
     Check(check::CheckArgs),
     Rename(rename::RenameArgs),
     Archive(archive::ArchiveArgs),
+    Resume(resume::ResumeArgs),
+    MoveProject(move_project::MoveProjectArgs),
     Rm(rm::RmArgs),
     Fork(fork::ForkArgs),
     Revert(revert::RevertArgs),
@@ -63,11 +67,15 @@ pub(crate) enum Command {
     Log(log::LogArgs),
     Diff(diff::DiffArgs),
     Undo(undo::UndoArgs),
+    Rescue(rescue::RescueArgs),
     Restore(restore::RestoreArgs),
     Backup(backup::BackupArgs),
     RestoreBackup(restore_backup::RestoreBackupArgs),
+    Projects(projects::ProjectsArgs),
+    Housekeeping(housekeeping::HousekeepingArgs),
     Prune(prune::PruneArgs),
     Forget(forget::ForgetArgs),
+    Purge(purge::PurgeArgs),
     Reindex(reindex::ReindexArgs),
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),

@@ -9,14 +9,30 @@ use crate::args::Cli;
 
 /// The commands by what people want to do. Every command is in one group.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Read", &["list", "show", "search", "tree", "stats", "todo", "llm", "export"]),
+    ("Read", &["list", "show", "search", "tree", "projects", "files", "stats", "todo", "llm", "export"]),
     (
         "Change sessions",
-        &["rename", "archive", "rm", "fork", "revert", "unrevert", "compact", "import", "copy"],
+        &[
+            "resume",
+            "rename",
+            "archive",
+            "rm",
+            "fork",
+            "revert",
+            "unrevert",
+            "compact",
+            "import",
+            "copy",
+            "rescue",
+            "move-project",
+        ],
     ),
     ("Write as an agent", &["new", "append", "replay"]),
     ("History", &["undo", "log", "diff", "restore"]),
-    ("Upkeep", &["check", "sync", "backup", "restore-backup", "prune", "forget", "reindex"]),
+    (
+        "Upkeep",
+        &["check", "sync", "housekeeping", "backup", "restore-backup", "prune", "forget", "purge", "reindex"],
+    ),
     ("More", &["demo", "completions", "man", "help"]),
 ];
 
@@ -25,6 +41,14 @@ pub(crate) const TOPICS: &[(&str, &str, &str)] = &[
     ("json", "What --json prints", include_str!("../../../docs/json.md")),
     ("events", "The input of annals append", include_str!("../../../docs/append.md")),
     ("requests", "The messages that a model gets", include_str!("../../../docs/llm.md")),
+    ("rescue-guide", "Getting sessions back", include_str!("../../../docs/rescue.md")),
+    ("recipes", "Common jobs, a command or two each", include_str!("../../../docs/recipes.md")),
+    ("glossary", "Words and symbols", include_str!("../../../docs/glossary.md")),
+    (
+        "privacy",
+        "Where your conversations are kept, and how to erase them",
+        include_str!("../../../docs/privacy.md"),
+    ),
 ];
 
 /// The page of the documentation that the arguments ask for: `annals help NAME`.

@@ -21,12 +21,20 @@ mod runner {
     mod database;
     mod database_crash;
     mod database_disk;
+    #[cfg(target_os = "linux")]
+    mod dialect;
     mod disk;
+    #[cfg(target_os = "linux")]
+    mod docs;
     mod errors;
     #[cfg(target_os = "linux")]
     mod faults;
+    #[cfg(target_os = "linux")]
+    mod files;
     mod history;
     mod hostile;
+    #[cfg(target_os = "linux")]
+    mod housekeeping;
     mod identity;
     #[cfg(unix)]
     mod index_heals;
@@ -37,18 +45,28 @@ mod runner {
     mod llm;
     #[cfg(unix)]
     mod modes;
+    #[cfg(target_os = "linux")]
+    mod move_project;
     mod opencode;
     mod operations;
     mod other_agents;
+    #[cfg(target_os = "linux")]
+    mod purge;
     mod recovery;
     mod reference;
+    #[cfg(target_os = "linux")]
+    mod resume;
     mod running;
+    mod screen_sizes;
     mod screens;
     mod search;
     #[cfg(unix)]
     mod special_files;
     mod store;
     mod stream_model;
+    #[cfg(target_os = "linux")]
+    mod terminal;
+    mod ugly_titles;
     mod walk;
     #[cfg(unix)]
     mod working_tree;

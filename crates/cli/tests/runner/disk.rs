@@ -131,7 +131,7 @@ fn a_transaction_cut_short_on_a_read_only_disk_is_seen_whole() {
     "#;
     let script = script.replace("\"$A\" --home \"$D\" check |", "(\"$A\" --home \"$D\" check || true) |");
     let (stdout, _) = text(&in_namespace(fixture.home(), &script));
-    assert_eq!(stdout, "1\n○ both or none high\n1\n1\nlast\nlock\n1\n");
+    assert_eq!(stdout, "1\n○ both or none [high]\n1\n1\nlast\nlock\n1\n");
 }
 
 /// A user without permissions gets a message, not a mess.

@@ -23,14 +23,14 @@ fn the_overview_tells_of_the_store() {
     assert_snapshot!(shown, @"
     exit 0
     121 sessions in 4 projects · this week 65 sessions, $1.54
-      36f8c14  19h ago       shop-api  Document check (2)
-      36f8c0   19h ago       shop-api  ◌ TODO markers in src (2)
-      36f8c13  19h ago       shop-api  ◌ Overloaded provider
-      36f8c15  19h ago       shop-api  ◌ Document check (2)
-      36f8c19  19h ago       shop-api  ◌ Payment triage (2)
-      36f8c1c  19h ago       shop-api  ◌ Empty todo list (2)
-      36f8c1d  19h ago       shop-api  ◌ A note outside the project (2)
-      36f8c1f  19h ago       shop-api  ◌ Reading large files (2)
+      36f8c14  19h ago  shop-api  Document check (2)
+      36f8c0   19h ago  shop-api  ◌ TODO markers in src (2)
+      36f8c13  19h ago  shop-api  ◌ Overloaded provider
+      36f8c15  19h ago  shop-api  ◌ Document check (2)
+      36f8c19  19h ago  shop-api  ◌ Payment triage (2)
+      36f8c1c  19h ago  shop-api  ◌ Empty todo list (2)
+      36f8c1d  19h ago  shop-api  ◌ A note outside the project (2)
+      36f8c1f  19h ago  shop-api  ◌ Reading large files (2)
 
     Needs attention
       17 failed in 7 days  annals list --since 7d --status failed
