@@ -15,4 +15,6 @@ pub mod peers;
 #[cfg(target_os = "linux")]
 pub mod store;
 #[cfg(target_os = "linux")]
+pub mod stream;
+#[cfg(target_os = "linux")]
 pub mod versions;

@@ -14,6 +14,7 @@ use annals_bench::generate::{self, Plan};
 use annals_bench::long;
 use annals_bench::peers::{Gathering, Generation, gather};
 use annals_bench::store::{self, Measurement};
+use annals_bench::stream::{self, StreamMeasurement};
 use annals_bench::versions::{self, Versions};
 use clap::{Parser, Subcommand};
 
@@ -35,6 +36,7 @@ enum Command {
     Commits(CommitsArgs),
     Searches(SearchesArgs),
     Long(LongArgs),
+    Stream(StreamArgs),
 }
 
 /// Measure annals beside real OpenCodes on a generated home: 1.1.65 on its files, 1.2.27's migration of them, 1.18.33 on a
@@ -142,6 +144,26 @@ struct LongArgs {
     bytes: usize,
 }
 
+/// Measure a text that is streamed in small pieces: bytes written and time, in every kind of home and beside the real OpenCode
+#[derive(Debug, clap::Args)]
+struct StreamArgs {
+    /// How many pieces
+    #[arg(long, default_value_t = 10_000)]
+    deltas: usize,
+    /// How long the text is
+    #[arg(long, default_value_t = 1_000_000)]
+    bytes: usize,
+    /// How many durable steps
+    #[arg(long, default_value_t = 3000)]
+    steps: usize,
+    /// Versions of OpenCode to measure as well
+    #[arg(long, value_name = "VERSION", value_delimiter = ',')]
+    opencode: Vec<String>,
+    /// Where the homes are made; they are removed again
+    #[arg(long, default_value = "target/bench", value_name = "DIR")]
+    scratch: PathBuf,
+}
+
 /// Write an OpenCode home of JSON files, the same bytes for the same seed
 #[derive(Debug, clap::Args)]
 struct GenerateArgs {
@@ -167,6 +189,7 @@ fn main() -> ExitCode {
         Command::Commits(args) => measure_commits(args),
         Command::Searches(args) => measure_searches(args),
         Command::Long(args) => measure_long(args),
+        Command::Stream(args) => measure_stream(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -226,6 +249,18 @@ fn measure_long(args: &LongArgs) -> Result<(), Box<dyn std::error::Error>> {
         .arg(&args.directory)
         .status()?;
     if measured.success() { Ok(()) } else { Err("it could not be measured".into()) }
+}
+
+fn measure_stream(args: &StreamArgs) -> Result<(), Box<dyn std::error::Error>> {
+    let StreamArgs { deltas, bytes, steps, opencode, scratch } = args;
+    let measurement = StreamMeasurement {
+        deltas: (*deltas).max(1),
+        bytes: *bytes,
+        steps: (*steps).max(3),
+        opencode: opencode.clone(),
+    };
+    print!("{}", stream::measure(scratch, &measurement)?);
+    Ok(())
 }
 
 fn run_gathering(args: &PeersArgs) -> Result<(), Box<dyn std::error::Error>> {
