@@ -16,7 +16,7 @@ use crate::{ids, platform};
 /// How often a holder gives a sign of life.
 pub(crate) const HEARTBEAT: std::time::Duration = std::time::Duration::from_secs(5);
 /// A holder on another machine that gave no sign of life for this long is gone.
-const GONE_AFTER: Millis = 60_000;
+const GONE_AFTER: u64 = 60_000;
 /// How often a file is opened again because its holder removed it meanwhile.
 const MAX_TRIES: usize = 100;
 /// How often a lease that seems to be held is looked at again, and after how long.
@@ -69,7 +69,7 @@ impl Holder {
 
     /// Whether the holder is on another machine and may be alive.
     fn may_live_elsewhere(&self, now: Millis) -> bool {
-        self.host != host() && (now - self.heartbeat).abs() < GONE_AFTER
+        self.host != host() && now.abs_diff(self.heartbeat) < GONE_AFTER
     }
 }
 
