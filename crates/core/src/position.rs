@@ -1,7 +1,7 @@
 //! Positions: where a message stands in its session, and a part in its message.
 //!
-//! A home gives each message and part its position. Everything else compares positions, here and nowhere else. Positions of
-//! messages are close to the millisecond at which a message was made, whichever home gave them. So two homes that hold the
+//! A home gives each message and part its position. Everything else compares positions, and does so here: [`sort`], or
+//! [`sort_by_position`] where a database has put siblings in the order of their ids already. Positions of messages are close to the millisecond at which a message was made, whichever home gave them. So two homes that hold the
 //! same conversation agree on its order, and so do messages that came from different homes.
 
 use std::cmp::Ordering;
@@ -39,6 +39,18 @@ impl Position {
     /// field of ids wrapped between the message and the part.
     pub fn of_part(id: &PartId, made: Millis) -> Position {
         Position(id.era(made) - made.div_euclid(ERA_MILLIS))
+    }
+}
+
+/// Puts siblings in the order of the conversation.
+pub fn sort<T>(siblings: &mut [T], place: impl Fn(&T) -> (Position, &str)) {
+    siblings.sort_by(|a, b| order(place(a), place(b)));
+}
+
+/// Puts siblings in the order of the conversation that are in the order of their ids already. Most often that is the same.
+pub fn sort_by_position<T>(siblings: &mut [T], position: impl Fn(&T) -> Position) {
+    if !siblings.is_sorted_by_key(&position) {
+        siblings.sort_by_key(position);
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use annals_core::id::{MessageId, Millis, PartId};
 use annals_core::lens::{Message, Part};
 use annals_core::llm::HistoryMessage;
-use annals_core::{Document, Key, Position, Stored};
+use annals_core::{Document, Key, Position, Stored, position};
 
 use super::{RequestError, history_message};
 use crate::change_log::ChangeLog;
@@ -266,6 +266,6 @@ fn part_order(part: &PartId, made: Millis) -> (Position, String) {
 }
 
 fn in_order<T>(mut all: Vec<((Position, String), T)>) -> Vec<T> {
-    all.sort_by(|(a, _), (b, _)| annals_core::position::order((a.0, &a.1), (b.0, &b.1)));
+    position::sort(&mut all, |((position, id), _)| (*position, id));
     all.into_iter().map(|(_, value)| value).collect()
 }

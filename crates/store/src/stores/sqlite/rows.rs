@@ -1,6 +1,6 @@
 //! Rows of documents: the number of a document, the documents below another one, and their order.
 
-use annals_core::{Key, Position};
+use annals_core::{Key, Position, position};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -145,9 +145,7 @@ pub(super) fn listed(column: ValueRef<'_>) -> Vec<DocumentRow> {
 
 /// Sorts rows that were found in the order of ids into the order of the conversation: by position, then by id.
 pub(super) fn in_order<T>(mut found: Vec<(Position, T)>) -> Vec<T> {
-    if !found.is_sorted_by_key(|(position, _)| *position) {
-        found.sort_by_key(|(position, _)| *position);
-    }
+    position::sort_by_position(&mut found, |(position, _)| *position);
     found.into_iter().map(|(_, found)| found).collect()
 }
 

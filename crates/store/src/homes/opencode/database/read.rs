@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use annals_core::id::{MessageId, Millis, PartId, ProjectId, SessionId};
 use annals_core::lens::Session;
-use annals_core::{Document, Key, Stored};
+use annals_core::{Document, Key, Stored, position};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -14,7 +14,7 @@ use super::column::{self, DocumentColumn};
 use super::converted::push_after_earlier;
 use super::row::{
     ColumnValue, RowCursor, add_part, array, bad_id, damaged, message_record, names, object, place_of,
-    row_document, sort_parts, text_of,
+    row_document, text_of,
 };
 use super::schema::Schema;
 use crate::change_log::ChangeLog;
@@ -333,7 +333,7 @@ fn read_parts(
             add_part(session, &message, record, row.get_ref(0)?, data);
         }
     }
-    sort_parts(record);
+    position::sort_by_position(&mut record.parts, |part| part.position);
     Ok(())
 }
 

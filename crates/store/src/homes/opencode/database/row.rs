@@ -102,14 +102,6 @@ pub(super) fn add_part(
     }
 }
 
-/// Puts parts in order. SQLite has them in the order of their ids already, which is right unless they were made on both
-/// sides of the moment at which ids start over.
-pub(super) fn sort_parts(record: &mut MessageRecord) {
-    if !record.parts.is_sorted_by_key(|part| part.position) {
-        record.parts.sort_by_key(|part| part.position);
-    }
-}
-
 /// The document of a message or part.
 pub(super) fn row_document(key: &Key, data: ValueRef<'_>) -> Result<Document, UnreadableReason> {
     let bytes = match data {

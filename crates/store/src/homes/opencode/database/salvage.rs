@@ -1,16 +1,15 @@
-//! Reading without indexes: whole tables, and the rows of a session where the way to them is damaged.
+//! Reading a database that is damaged: the rows of a session where the way to them is, and whole tables without their indexes, which is also
+//! how projects and sessions are always read. `sqlite/salvage.rs` goes around the damage.
 
 use std::collections::HashMap;
 
 use annals_core::id::MessageId;
-use annals_core::{Document, Key, Stored};
+use annals_core::{Document, Key, Stored, position};
 use rusqlite::{Connection, Row, ToSql};
 
 use super::OpencodeDatabase;
 use super::column::{self, DocumentColumn};
-use super::row::{
-    ColumnValue, RowCursor, add_part, array, message_record, names, object, place_of, sort_parts, text_of,
-};
+use super::row::{ColumnValue, RowCursor, add_part, array, message_record, names, object, place_of, text_of};
 use crate::home::{
     DamagedRows, Found, MessageDetail, MessageRecord, Quarantined, ReadError, SessionRecord, UnreadableReason,
 };
@@ -126,7 +125,7 @@ impl OpencodeDatabase {
         }
         for record in &mut records {
             record.parts.sort_by(|a, b| a.place.cmp(&b.place));
-            sort_parts(record);
+            position::sort_by_position(&mut record.parts, |part| part.position);
             if detail == MessageDetail::PartCounts {
                 record.parts.clear();
             }

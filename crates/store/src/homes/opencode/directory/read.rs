@@ -440,7 +440,7 @@ fn sorted_messages(tree: &Tree<'_>, session: &SessionRecord) -> (Vec<Pending>, V
             }
         }
     }
-    messages.sort_by(|a, b| position::order((a.position, a.id.as_str()), (b.position, b.id.as_str())));
+    position::sort(&mut messages, |message| (message.position, message.id.as_str()));
     (messages, quarantined)
 }
 
@@ -488,7 +488,7 @@ fn complete(
             Err(error) => record.quarantined.push(bad_name(tree, &path, error).of(&session.id)),
         }
     }
-    parts.sort_by(|(a_at, a, _), (b_at, b, _)| position::order((*a_at, a.as_str()), (*b_at, b.as_str())));
+    position::sort(&mut parts, |(position, id, _)| (*position, id.as_str()));
     for (position, id, path) in parts {
         let key = Key::Part(session.id.clone(), pending.id.clone(), id);
         match read_document_in(tree, folder.as_ref(), &path, DocumentShape::Object, key) {
