@@ -8,6 +8,7 @@
 mod change_log;
 mod commit;
 pub(crate) mod compare;
+mod evidence;
 mod look;
 pub mod source;
 mod survey;
@@ -26,7 +27,7 @@ use crate::follow::{
 use crate::home::{Quarantined, ReadError};
 use crate::parallel;
 use commit::Committing;
-use compare::takes_orphans;
+use evidence::takes_orphans;
 use look::{Tour, look_at};
 use source::Source;
 use survey::{HomePlan, Job, Scope};
@@ -397,7 +398,7 @@ impl HomeSync<'_, '_> {
                     let known = origins.get(&job.sighting.session).cloned();
                     // The evidence is out of date. Without evidence, the session is looked at again next time.
                     let sighting = source::Sighting { stamp: Vec::new(), ..job.sighting };
-                    Job { sighting, known, reading: compare::Reading::Whole }
+                    Job { sighting, known, reading: evidence::Reading::Whole }
                 })
                 .collect();
         }

@@ -9,7 +9,7 @@ use annals_core::id::{MessageId, Millis, PartId, SessionId};
 use annals_core::lens::Message;
 use annals_core::{Key, Provenance, Stored};
 
-use super::compare::{Asked, Reading};
+use super::evidence::{Asked, Reading};
 use super::source::{Seen, Source, look};
 use super::survey::Job;
 use crate::figures::Figures;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use annals_core::ContentHash;
 use annals_core::id::{Millis, SessionId};
 
-use super::compare::{Asked, Reading, SLACK, reading, takes_orphans};
+use super::evidence::{Asked, Reading, SLACK, reading, takes_orphans};
 use super::source::{Sighting, Source};
 use super::{SyncError, SyncOptions, SyncOutcome};
 use crate::follow::{Depth, Follow, ForgottenSessions, KnownHome, Origin};
