@@ -21,6 +21,7 @@ mod revert;
 mod running;
 mod session_change;
 mod session_diff;
+mod session_edit;
 mod step_target;
 mod target_homes;
 mod todo;
@@ -50,13 +51,13 @@ pub use housekeeping::{
     survey_space,
 };
 pub use move_project::{MoveInHome, MovePlan, missing_projects, move_sessions, plan_move};
-pub use plan::{RevertNote, SessionEdit};
 pub use purge::{PurgePlaces, PurgePlan, Purged, is_git_object, places_to_search, plan_purge, purge};
 pub use recover::{Recovered, recover};
 pub use remove::{RemovalPlan, plan_removal, remove};
 pub use restore::{Restored, restore};
 pub use revert::{RevertTarget, Reverted, Unreverted, WorkingTree, revert, unrevert};
 pub use running::Running;
+pub use session_edit::{RevertNote, SessionEdit};
 pub use target_homes::{TargetHome, TargetHomes};
 pub use todo::set_todos;
 pub use undo::{Undone, undo};

@@ -2,11 +2,11 @@
 
 use annals_core::id::{MessageId, Millis};
 
-use super::plan::{self, Intent, Sessions};
+use super::plan::{Intent, Sessions};
 use super::session_change::{SessionChange, expect_resting};
 use super::session_diff::{SessionDiff, SnapshotPlaces};
 use super::target_homes::TargetHomes;
-use super::{OperationError, OperationRequest, Report};
+use super::{OperationError, OperationRequest, Report, session_edit};
 use crate::compaction::{self, Compaction, CompactionIds, KEPT_TOKENS, LastPrompt, PrunePlan};
 use crate::home::{Read, SessionRecord};
 use crate::revert::{self, SnapshotRange};
@@ -86,9 +86,9 @@ pub fn compact(
             target.session.stored.document.without(&["revert"])?.with(&["time", "updated"], &now)?;
         // Each turn ends with a summary of what the session has changed. Later versions keep it with the prompts alone.
         if target.dialect.sums_up_turns() {
-            document = plan::with_summary(&document, [0; 3])?;
+            document = session_edit::with_summary(&document, [0; 3])?;
         } else if let Some(changed) = &mut changed {
-            document = plan::with_summary(&document, changed.sum)?;
+            document = session_edit::with_summary(&document, changed.sum)?;
             changed.add_to(target, transaction);
         }
         transaction.replace(&target.session.stored, document);

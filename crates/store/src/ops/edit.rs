@@ -1,13 +1,14 @@
 //! Edits of session documents: `rename`, `archive`.
 
-use annals_core::Transaction;
 use annals_core::id::SessionId;
 
-use super::plan::{Intent, MAX_TRIES, OperationPlan, SessionEdit, Sessions};
+use super::plan::{Intent, OperationPlan, Sessions};
 use super::running::{ChangedExtent, Running};
+use super::session_change::commit_in;
+use super::session_edit::SessionEdit;
 use super::target_homes::TargetHomes;
 use super::{OperationError, OperationRequest, Report};
-use crate::home::{CommitError, SessionRecord, Write};
+use crate::home::SessionRecord;
 use crate::workspace::Workspace;
 
 /// Edits session documents in every own home that holds them, and in the store. If another process changes a document at the same time,
@@ -28,38 +29,20 @@ pub fn edit(
     let plan = OperationPlan { commits: Some(commits), then: Some(then) };
     let mut running = Running::begin(workspace, request, plan)?;
     running.report().vanished = targets.vanished.clone();
-    let words = running.words().to_owned();
     for target in &mut targets.homes {
         running.note_commits(&mut *target.home, &target.url);
     }
     running.change_homes(|running| {
         for id in &ids {
             for target in targets.holding(id)? {
-                edit_in(running, target.home.as_write(), &target.url, id, &words, edit)?;
+                commit_in(running, target.home.as_write(), &target.url, id, &mut |target, transaction| {
+                    let stored = &target.session.stored;
+                    transaction.replace(stored, edit.apply(&stored.document)?);
+                    Ok(())
+                })?;
             }
         }
         Ok(())
     })?;
     running.done(&ids, ChangedExtent::Document)
-}
-
-fn edit_in(
-    running: &mut Running<'_>,
-    home: &dyn Write,
-    url: &str,
-    session: &SessionId,
-    words: &str,
-    edit: &SessionEdit,
-) -> Result<(), OperationError> {
-    for attempt in 1.. {
-        let record = home.session(session)?.ok_or_else(|| OperationError::Gone(session.clone()))?;
-        let mut transaction = Transaction::new(words);
-        transaction.replace(&record.stored, edit.apply(&record.stored.document)?);
-        match running.commit(home, url, transaction) {
-            Err(OperationError::Commit { source: CommitError::Conflict { .. }, .. })
-                if attempt < MAX_TRIES => {}
-            other => return other.map(drop),
-        }
-    }
-    Ok(())
 }

@@ -5,8 +5,9 @@ use annals_core::json::same_value;
 use annals_core::{Document, Key, Transaction};
 
 use super::OperationError;
-use super::plan::{Intent, MAX_TRIES, SessionEdit};
+use super::plan::{Intent, MAX_TRIES};
 use super::record::NotedChange;
+use super::session_edit::SessionEdit;
 use crate::compaction;
 use crate::difference;
 use crate::home::CommitError;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use annals_core::id::{MessageId, Millis, PartId};
 use annals_core::lens;
 
-use super::plan::{Intent, RevertNote, SessionEdit, Sessions};
+use super::plan::{Intent, Sessions};
 use super::session_change::{SessionChange, expect_resting};
 use super::session_diff::{SessionDiff, SnapshotPlaces};
+use super::session_edit::{RevertNote, SessionEdit};
 use super::target_homes::TargetHomes;
 use super::{OperationError, OperationRequest, Report};
 use crate::home::pieces::{Exchange, hash_of};

@@ -1,4 +1,5 @@
-//! Changes of one session, carried out in every own home that holds it, or else in the store alone.
+//! Changes of one session, carried out in every own home that holds it, or else in the store alone: `revert`, `unrevert`, `compact`,
+//! `todo --set`. `edit.rs` (`rename`, `archive`) commits through it as well.
 
 use annals_core::Transaction;
 use annals_core::id::{Millis, SessionId};
@@ -99,7 +100,7 @@ impl<'c> SessionChange<'c> {
 
 /// Commits to one home what the plan says of the session as it is there. If another process changes it at the same time, the plan is made
 /// again.
-fn commit_in(
+pub(super) fn commit_in(
     running: &mut Running<'_>,
     home: &dyn Write,
     url: &str,
