@@ -8,7 +8,7 @@ use dialoguer::console::Term;
 use dialoguer::theme::{ColorfulTheme, SimpleTheme, Theme};
 
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{CliError, exit_code};
 use crate::project_names::ProjectNames;
 use crate::text::{cut, fit, shown_title};
 
@@ -85,7 +85,7 @@ impl InterruptGuard {
             if signals.forever().next().is_some() {
                 let _ = Term::stderr().show_cursor();
                 #[allow(clippy::exit, reason = "the main thread waits for a key and cannot be told")]
-                std::process::exit(130);
+                std::process::exit(exit_code::INTERRUPTED.into());
             }
         });
         InterruptGuard(Some(handle))

@@ -7,17 +7,15 @@ use std::sync::{Arc, OnceLock};
 use annals::HomeUrl;
 use annals::find::FindError;
 use annals::home::{Found, Read, SessionRecord};
-use annals::model::id::ProjectId;
 use annals::open::{self, OpenError};
-use annals::query::{Archived, SessionOrder, SessionQuery};
+use annals::query::{SessionOrder, SessionQuery};
 
 use crate::error::{CliError, Outcome, not_found};
-use crate::options::{Filters, Global, StatusFilter};
+use crate::options::Global;
 use crate::output::{Output, OutputOptions, Painter, error_line};
 use crate::progress::Progress;
 use crate::project_names::ProjectNames;
 use crate::text::{Clock, one_line};
-use crate::time_arg::parse_time;
 
 /// The surroundings of a command, read once.
 #[derive(Debug, Clone)]
@@ -151,94 +149,6 @@ impl Context {
         Progress::new(total, what, !self.quiet && !self.json)
     }
 
-    /// Turns filters into a query over the homes.
-    pub(crate) fn query(&self, homes: &dyn Read, filters: &Filters) -> Result<SessionQuery, CliError> {
-        let time =
-            |text: &Option<String>| text.as_deref().map(|text| parse_time(text, &self.clock)).transpose();
-        let full = |dir: &str| {
-            let path = self.current_dir.join(dir);
-            path.canonicalize().unwrap_or(path).display().to_string()
-        };
-        let projects = match &filters.project {
-            Some(project) => self.projects(homes, project)?,
-            None => Vec::new(),
-        };
-        // Outside of repositories all directories share one project, and a path means just one of them.
-        let is_global_path =
-            projects == [ProjectId::global()] && filters.project.as_deref().is_some_and(is_path);
-        let of_project = filters.project.as_deref().filter(|_| is_global_path).map(full);
-        Ok(SessionQuery {
-            projects,
-            directory: filters.dir.as_deref().map(full).or(of_project),
-            since: time(&filters.since)?,
-            until: time(&filters.until)?,
-            roots: filters.roots,
-            archived: if filters.archived { Archived::Only } else { Archived::Included },
-            gone: filters.gone,
-            title: filters.title.clone(),
-            state: filters.status.map(StatusFilter::state),
-            agent: filters.agent.clone(),
-            model: filters.model.clone(),
-            ..SessionQuery::default()
-        })
-    }
-
-    /// The sessions that belong to the current directory: those of its repository, or outside of repositories those of the directory.
-    pub(crate) fn here(&self) -> Option<SessionQuery> {
-        let identity = annals::project::identify(&self.current_dir, Path::new("git")).ok()?;
-        let is_global = identity.id == ProjectId::global();
-        let directory = self.current_dir.canonicalize().unwrap_or_else(|_| self.current_dir.clone());
-        Some(SessionQuery {
-            directory: is_global.then(|| directory.display().to_string()),
-            projects: vec![identity.id],
-            ..SessionQuery::default()
-        })
-    }
-
-    /// The projects that `wanted` names.
-    fn projects(&self, homes: &dyn Read, wanted: &str) -> Result<Vec<ProjectId>, CliError> {
-        let records = homes.projects()?.value;
-        let recorded: Vec<ProjectId> =
-            records.iter().filter_map(|record| record.key.project().cloned()).collect();
-        let directory = self.current_dir.join(wanted);
-        let directory = directory.canonicalize().unwrap_or(directory);
-        let is_path = is_path(wanted);
-        if is_path && directory.is_dir() {
-            let identity = annals::project::identify(&directory, Path::new("git")).map_err(CliError::new)?;
-            return Ok(vec![identity.id]);
-        }
-        let by_path = directory.display().to_string();
-        let wanted_form = if is_path { &by_path } else { wanted };
-        let found = annals::find::projects(&records, &recorded, wanted_form);
-        if !found.is_empty() {
-            return Ok(found);
-        }
-        // Not every project with sessions has a record.
-        let mut known: Vec<ProjectId> = homes
-            .sessions(&SessionQuery::default())?
-            .value
-            .into_iter()
-            .map(|record| record.project)
-            .collect();
-        known.sort();
-        known.dedup();
-        let found = annals::find::projects(&[], &known, wanted_form);
-        if !found.is_empty() {
-            return Ok(found);
-        }
-        let mut error = CliError::new(format!("no project matches {wanted:?}"));
-        for record in records.iter().take(12) {
-            let project = record.document.lens::<annals::model::lens::Project<'_>>();
-            let worktree =
-                project.worktree.map(|tree| crate::text::one_line(&tree.to_str())).unwrap_or_default();
-            error
-                .details
-                .push(format!("{}  {worktree}", record.key.to_string().trim_start_matches("project ")));
-        }
-        Err(error
-            .hint("give an id or the beginning of one, a working tree, or `.` for the current directory"))
-    }
-
     /// The session that `wanted` names. Where several fit, the user chooses.
     pub(crate) fn session(&self, homes: &dyn Read, wanted: &str) -> Result<SessionRecord, CliError> {
         match annals::find::session(homes, wanted) {
@@ -282,11 +192,6 @@ impl Context {
         SessionOrder::LastUsed.sort(&mut found.value);
         Ok(found)
     }
-}
-
-/// Whether the name of a project is a path.
-fn is_path(wanted: &str) -> bool {
-    wanted.contains(std::path::is_separator) || wanted == "." || wanted == ".."
 }
 
 /// The user's home directory and XDG data directory. Relative paths are ignored, as the XDG rules say.

@@ -1,4 +1,4 @@
-//! Errors as sentences: what happened, where, what to do.
+//! Errors as sentences: what happened, where, what to do; and the exit codes.
 
 use std::fmt;
 use std::io;
@@ -20,6 +20,18 @@ use annals::upkeep::{BackupError, ForgetError};
 use crate::output::{Painter, error_line};
 use crate::text::{Clock, count, cut, harmless, one_line};
 
+/// Exit codes. 0 is for a command that did its work.
+pub(crate) mod exit_code {
+    /// It could not.
+    pub(crate) const FAILURE: u8 = 1;
+    /// Bad usage.
+    pub(crate) const USAGE: u8 = 2;
+    /// Done, but something was quarantined or a check found problems.
+    pub(crate) const PROBLEMS: u8 = 3;
+    /// Ctrl-C, as shells say it.
+    pub(crate) const INTERRUPTED: u8 = 130;
+}
+
 /// Why a command failed.
 #[derive(Debug, Clone)]
 pub(crate) struct CliError {
@@ -32,22 +44,22 @@ pub(crate) struct CliError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorKind {
-    /// The command failed; exit code 1.
+    /// The command failed.
     Failure,
-    /// Bad usage; exit code 2.
+    /// Bad usage.
     Usage,
     /// The reader of our output has gone; nothing is printed.
     BrokenPipe,
-    /// The user ended the command with Ctrl-C; nothing is printed, and the exit code is the one that shells give.
+    /// The user ended the command with Ctrl-C; nothing is printed.
     Interrupted,
 }
 
 /// Outcome of a command that did its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Exit code 0.
+    /// Everything was done.
     Done,
-    /// Done, but something was quarantined or a check found problems; exit code 3.
+    /// Done, but something was quarantined or a check found problems.
     WithProblems,
 }
 

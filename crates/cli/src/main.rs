@@ -1,4 +1,4 @@
-//! The `annals` binary.
+//! The `annals` binary: runs a command, and turns its outcome into an exit code.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -15,6 +15,7 @@ mod context;
 mod damage;
 mod difference;
 mod error;
+mod filters;
 mod help;
 mod homes;
 mod kept;
@@ -41,7 +42,7 @@ use clap::FromArgMatches;
 
 use crate::args::{Cli, Command};
 use crate::context::Context;
-use crate::error::{CliError, CommandResult, ErrorKind, Outcome};
+use crate::error::{CliError, CommandResult, ErrorKind, Outcome, exit_code};
 
 /// During a sync many threads allocate memory that one of them frees. The allocator of glibc holds on to more and more of that
 /// memory: at ten times the data it took half as much memory again, and a fifth more time.
@@ -69,16 +70,16 @@ fn main() -> ExitCode {
     }
     match run(cli) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::WithProblems) => ExitCode::from(3),
+        Ok(Outcome::WithProblems) => ExitCode::from(exit_code::PROBLEMS),
         Err(CliError { kind: ErrorKind::BrokenPipe, .. }) => ExitCode::SUCCESS,
-        Err(CliError { kind: ErrorKind::Interrupted, .. }) => ExitCode::from(130),
+        Err(CliError { kind: ErrorKind::Interrupted, .. }) => ExitCode::from(exit_code::INTERRUPTED),
         Err(error) => {
             let error = match is_too_large.load(Ordering::Relaxed) {
                 true => error.hint("a file would exceed the size limit of this shell: see `ulimit -f`"),
                 false => error,
             };
             error.print(paint);
-            ExitCode::from(if error.kind == ErrorKind::Usage { 2 } else { 1 })
+            ExitCode::from(if error.kind == ErrorKind::Usage { exit_code::USAGE } else { exit_code::FAILURE })
         }
     }
 }
@@ -112,7 +113,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     for line in error.render().ansi().to_string().lines() {
         output::error_line(line, paint);
     }
-    ExitCode::from(2)
+    ExitCode::from(exit_code::USAGE)
 }
 
 fn run(cli: Cli) -> CommandResult {

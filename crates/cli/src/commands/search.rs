@@ -15,8 +15,8 @@ use annals::wire;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, Outcome};
+use crate::filters::Filters;
 use crate::homes::Freshness;
-use crate::options::Filters;
 use crate::output::{Output, Painter};
 use crate::project_names::ProjectNames;
 use crate::short_id::ShortIds;

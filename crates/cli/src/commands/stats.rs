@@ -11,7 +11,7 @@ use clap::ValueEnum;
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, report_quarantine};
-use crate::options::Filters;
+use crate::filters::Filters;
 use crate::output::{Output, Painter};
 use crate::project_names::ProjectNames;
 use crate::short_id::ShortIds;

@@ -12,7 +12,7 @@ use annals::wire;
 
 use crate::context::Context;
 use crate::error::{CommandResult, report_quarantine};
-use crate::options::Filters;
+use crate::filters::Filters;
 use crate::output::Output;
 use crate::short_id::ShortIds;
 use crate::sign::{LEGEND, Sign};
