@@ -39,7 +39,7 @@ pub enum FindError {
 pub struct SessionPage {
     /// The sessions of this page, in order.
     pub sessions: Vec<SessionRecord>,
-    /// Their summaries, if the query asks for an agent or a model: they had to be read for that. Else empty.
+    /// Their summaries, if the query asks for an agent, a model or a state: they had to be read for that. Else empty.
     pub summaries: Vec<SessionSummary>,
     /// Number of sessions on all pages.
     pub total: usize,

@@ -1,4 +1,5 @@
-//! History: the state of a home at any revision or instant, and how to go back to it.
+//! Going back: the transactions that undo a revision or restore a session, and what two moments differ in. A home that keeps earlier states
+//! implements [`History`]; `stores/sqlite/past.rs` does.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,8 +1,8 @@
 //! Which sessions are wanted, in which order, and how many at a time.
 //!
 //! [`find::sessions`](crate::find::sessions) answers a query. [`Read::sessions`](crate::home::Read::sessions) of a home does what
-//! session documents alone decide: it leaves [`SessionQuery::agent`], [`SessionQuery::model`] and everything about paging to its
-//! caller.
+//! session documents alone decide: it leaves [`SessionQuery::agent`], [`SessionQuery::model`], [`SessionQuery::state`] and everything
+//! about paging to its caller.
 
 use std::cmp::Reverse;
 use std::fmt;

@@ -32,10 +32,21 @@ fn map() -> String {
     for krate in CRATES {
         let _ = writeln!(map, "\n**`crates/{krate}/src`**\n\n```text");
         let root = annals_testkit::workspace().join("crates").join(krate).join("src");
+        let mut named = BTreeSet::new();
         for file in sources(krate) {
             let path = file.strip_prefix(&root).unwrap();
             if path.file_name().is_some_and(|name| name == "tests.rs") {
                 continue;
+            }
+            // A folder without a file of its name gets a line as well.
+            let mut folders: Vec<&Path> =
+                path.ancestors().skip(1).filter(|folder| folder.components().count() > 0).collect();
+            folders.reverse();
+            for folder in folders {
+                if !root.join(folder).with_extension("rs").is_file() && named.insert(folder.to_owned()) {
+                    let indent = "  ".repeat(folder.components().count() - 1);
+                    let _ = writeln!(map, "{indent}{} +", folder.file_name().unwrap().display());
+                }
             }
             let depth = path.components().count() - 1;
             let name = path.file_name().unwrap().to_string_lossy();

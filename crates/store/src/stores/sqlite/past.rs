@@ -1,4 +1,5 @@
-//! History: revisions, the changes of each, and the store at an earlier moment.
+//! History: revisions, the changes of each, and which moment is meant by a number or a time. What a document was at that moment, `View::state` in
+//! `read.rs` finds.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! Reading: the store as it is, or as it was at some moment, through the same functions.
+//! Reading: the store as it is, or as it was at some moment, through the same functions. A page that SQLite cannot read is an error here; `scan.rs`
+//! reads around it, for `check` and `backup`.
 
 mod state_row;
 
