@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use annals_core::id::{Millis, SessionId};
 use serde::{Deserialize, Serialize};
@@ -150,7 +150,7 @@ impl Leases for LeaseDirectory {
             };
             let now = ids::now();
             match file.try_lock() {
-                Ok(()) if !is_at(&file, &path) => continue,
+                Ok(()) if !platform::is_at(&file, &path) => continue,
                 Ok(()) => {}
                 // Somebody may just be looking at the state of the lease, which takes no time.
                 Err(std::fs::TryLockError::WouldBlock) if n_looks < MAX_LOOKS => {
@@ -248,21 +248,6 @@ fn read(file: &mut File) -> Option<Holder> {
     file.rewind().ok()?;
     file.take(MAX_BYTES).read_to_end(&mut text).ok()?;
     serde_json::from_slice(&text).ok()
-}
-
-/// Whether an open file is still the one at a path.
-#[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    match (file.metadata(), std::fs::symlink_metadata(path)) {
-        (Ok(open), Ok(there)) => (open.dev(), open.ino()) == (there.dev(), there.ino()),
-        _ => false,
-    }
-}
-
-#[cfg(not(unix))]
-fn is_at(_: &File, path: &Path) -> bool {
-    path.exists()
 }
 
 /// The machine's name; empty if it has none.

@@ -127,6 +127,7 @@ pub mod check;
 pub mod compaction;
 pub mod copy;
 pub mod difference;
+mod draft;
 pub mod events;
 pub mod facade;
 pub mod family;

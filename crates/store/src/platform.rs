@@ -309,6 +309,21 @@ pub(crate) fn open_private_file(path: &std::path::Path) -> io::Result<std::fs::F
     open_regular(private_options().create(true).truncate(false), path)
 }
 
+/// Whether an open file is still the one at a path.
+#[cfg(unix)]
+pub(crate) fn is_at(file: &std::fs::File, path: &std::path::Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (file.metadata(), std::fs::symlink_metadata(path)) {
+        (Ok(open), Ok(there)) => (open.dev(), open.ino()) == (there.dev(), there.ino()),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_at(_: &std::fs::File, path: &std::path::Path) -> bool {
+    path.exists()
+}
+
 /// Opens a file of ours to read and write it, as [`open_private_file`] does.
 pub(crate) fn open_own_file(path: &std::path::Path) -> io::Result<std::fs::File> {
     open_regular(private_options().read(true).create(true).truncate(false), path)

@@ -181,6 +181,17 @@ impl Place {
         Ok(Seen { sessions, stats, exports, hits, problems, homes: self.homes() })
     }
 
+    /// What killed processes have left in OpenCode's homes, once another command has run.
+    fn drafts(&self) -> Vec<PathBuf> {
+        let mut files = annals_testkit::files_below(&self.opencode());
+        let is_draft = |part: &std::ffi::OsStr| {
+            let part = part.to_string_lossy();
+            part.starts_with(".annals-") || part.starts_with("tx-")
+        };
+        files.retain(|file| file.iter().any(is_draft));
+        files
+    }
+
     /// What killed processes have left, after commands that write next to it.
     fn leftovers(&self) -> Vec<String> {
         let found = || -> Vec<String> {
@@ -294,7 +305,7 @@ fn make_bases(root: &Path, shim: &Path) -> [(&'static str, PathBuf); 8] {
 
 fn scenarios(root: &Path, shim: &Path) -> Vec<Scenario> {
     let bases: BTreeMap<&str, PathBuf> = make_bases(root, shim).into();
-    let commands: [(&str, &str, &[&str]); 16] = [
+    let commands: [(&str, &str, &[&str]); 17] = [
         ("first sync", "new", &["sync"]),
         ("sync", "changed", &["sync"]),
         ("index", "unindexed", &["search", "edited"]),
@@ -307,6 +318,7 @@ fn scenarios(root: &Path, shim: &Path) -> Vec<Scenario> {
         ("rename", "homes", &["rename", FORGOTTEN, "A new title"]),
         ("archive", "homes", &["archive", FORGOTTEN, "ses_36b0bbffe2"]),
         ("rm", "homes", &["rm", "--yes", FORGOTTEN]),
+        ("revert", "homes", &["revert", FORGOTTEN, "msg_36aaaaffe12"]),
         ("restore", "renamed", &["restore", FORGOTTEN, "--at", "2"]),
         ("undo of rename", "renamed", &["undo"]),
         ("undo of rm", "removed", &["undo"]),
@@ -414,6 +426,10 @@ fn meet(
                 return Err(format!("exit {code:?}: {} holds the secret", file.display()));
             }
         }
+    }
+    let drafts = place.drafts();
+    if !drafts.is_empty() {
+        return Err(format!("exit {code:?}: left in OpenCode's home: {drafts:?}"));
     }
     let mut left = place.leftovers();
     // A copy that an upgrade or a restore makes is one that the user is told of.

@@ -3,11 +3,13 @@
 //! They are noted and put back as the pieces of a home are, by their absolute paths. A file of a working tree is noted with its kind, since a
 //! script that is put back must be executable again, and a link must be a link.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
 use super::pieces::{Exchange, hash_of};
 use super::{CommitError, ConflictKind};
+use crate::draft;
 
 /// Upper bound on the directories that are created for a file.
 const MOST_CREATED: usize = 4;
@@ -47,6 +49,12 @@ impl FilesBeside {
             FilesBeside::Created => std::fs::read(path).ok(),
             FilesBeside::WorkingTree => TreeFile::read(path).map(|file| file.encoded()),
         }
+    }
+
+    /// Removes what a killed process has left beside these files.
+    pub(crate) fn sweep(self, places: &[&str]) {
+        let directories: BTreeSet<_> = places.iter().filter_map(|place| Path::new(place).parent()).collect();
+        directories.into_iter().for_each(draft::sweep);
     }
 
     /// Puts files back as they were, if each is as expected. Nothing is changed if one is not.
@@ -184,7 +192,7 @@ impl TreeFile {
         if self.kind == TreeFileKind::Link {
             return replace_link(path, &self.content);
         }
-        let mut file = tempfile::Builder::new().prefix(".annals-").tempfile_in(directory)?;
+        let mut file = draft::make_in(directory, 0o600)?;
         io::Write::write_all(&mut file, &self.content)?;
         set_mode(file.as_file(), path, self.kind == TreeFileKind::Executable)?;
         file.as_file().sync_all()?;

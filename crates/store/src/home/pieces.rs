@@ -69,6 +69,9 @@ pub trait Undo: Write {
     /// The bytes in these places now.
     fn stored(&self, places: &[&str]) -> Result<Vec<Option<Vec<u8>>>, ReadError>;
 
+    /// Removes what a process that was killed has left in the home beside what it committed.
+    fn sweep(&self) {}
+
     /// The home as a plain [`Write`].
     fn as_write(&self) -> &dyn Write;
 }

@@ -26,6 +26,10 @@ pub trait OperationLog: Send + Sync {
     /// Locks operations without waiting. `None` if another one runs.
     fn try_lock_operations(&self) -> io::Result<Option<OperationLock>>;
 
+    /// Whether a process died while it held the lock, perhaps before it recorded anything, and nobody has put in order what it left. Also true
+    /// while a process holds it.
+    fn was_operation_killed(&self) -> bool;
+
     /// Records an operation before it changes anything.
     fn begin_operation(&self, request: &OperationRequest, plan: &OperationPlan) -> Result<i64, CommitError>;
 

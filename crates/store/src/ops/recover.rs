@@ -2,15 +2,16 @@
 
 use std::collections::HashSet;
 
+use annals_core::ContentHash;
 use annals_core::id::SessionId;
 
-use super::record::{Before, NotedPiece, Step};
+use super::record::{NotedPiece, Step};
 use super::running::{ChangedExtent, look};
-use super::step_target::StepTarget;
+use super::step_target::{StepTarget, put_back};
 use super::{Operation, OperationError, OperationKind, OperationState};
 use crate::follow::CommitReason;
 use crate::home::beside::FilesBeside;
-use crate::home::pieces::{Exchange, hash_of};
+use crate::home::pieces::hash_of;
 use crate::home_url::HomeUrl;
 use crate::open;
 use crate::store::Store;
@@ -39,6 +40,8 @@ pub enum Recovered {
 enum StepProgress {
     Made,
     NotMade,
+    /// Some of it: a database and the files beside it are not written at the same moment.
+    Half,
     /// The home has neither the state before nor the state after the commit, because something else changed it, or cannot be read.
     Unclear,
 }
@@ -46,7 +49,7 @@ enum StepProgress {
 /// Completes or takes back each operation that was interrupted. Does nothing while another process carries one out.
 pub fn recover(workspace: &Workspace<'_>) -> Result<Vec<Recovered>, OperationError> {
     let store = workspace.store();
-    if store.is_read_only() || store.unfinished_operations()?.is_empty() {
+    if store.is_read_only() || (!store.was_operation_killed() && store.unfinished_operations()?.is_empty()) {
         return Ok(Vec::new());
     }
     let lock = store.try_lock_operations();
@@ -55,6 +58,9 @@ pub fn recover(workspace: &Workspace<'_>) -> Result<Vec<Recovered>, OperationErr
     for path in workspace.own().iter().filter(|path| workspace.is_own(&HomeUrl::from(path.as_path()))) {
         if let Ok(source) = open::open_source(path) {
             store.recognise(&*source, true)?;
+        }
+        if let Ok(home) = open::open_undoable(path) {
+            home.sweep();
         }
     }
     // Read again under the lock: only now it is certain that no process is working on them.
@@ -80,6 +86,11 @@ fn recover_one(
             true => StepProgress::Unclear,
             false => progress(&step, &pieces),
         };
+        let progress = match progress {
+            StepProgress::Half if put_back(&step, &pieces).is_ok() => StepProgress::NotMade,
+            StepProgress::Half => StepProgress::Unclear,
+            progress => progress,
+        };
         steps.push((step, pieces, progress));
     }
     let has = |wanted: StepProgress| steps.iter().any(|(_, _, progress)| *progress == wanted);
@@ -98,7 +109,7 @@ fn recover_one(
         store.end_operation(operation.number, OperationState::Done, Some(&made), &operation.sessions)?;
         return Ok(Recovered::Completed(operation));
     }
-    if !has(StepProgress::Unclear) && put_back(&steps).is_ok() {
+    if !has(StepProgress::Unclear) && put_all_back(&steps).is_ok() {
         store.end_operation(operation.number, OperationState::Dropped, Some(&[]), &[])?;
         return Ok(Recovered::TakenBack(operation));
     }
@@ -126,36 +137,27 @@ fn is_home(step: &Step) -> bool {
 fn progress(step: &Step, pieces: &[NotedPiece]) -> StepProgress {
     let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
     let Ok(target) = StepTarget::open(&step.place) else { return StepProgress::Unclear };
+    target.sweep(&places);
     let Ok(stored) = target.stored(&places) else { return StepProgress::Unclear };
     let hashes: Vec<_> = stored.iter().map(|bytes| hash_of(bytes.as_ref())).collect();
-    let is_all = |expected: &dyn Fn(&NotedPiece) -> Option<annals_core::ContentHash>| {
+    let is_all = |expected: &dyn Fn(&NotedPiece) -> Option<ContentHash>| {
         pieces.iter().zip(&hashes).all(|(piece, hash)| expected(piece) == *hash)
+    };
+    let is_either = |(piece, hash): (&NotedPiece, &Option<ContentHash>)| {
+        [piece.before_hash, piece.after_hash].contains(hash)
     };
     match (is_all(&|piece| piece.after_hash), is_all(&|piece| piece.before_hash)) {
         (true, _) => StepProgress::Made,
         (_, true) => StepProgress::NotMade,
+        _ if pieces.iter().zip(&hashes).all(is_either) => StepProgress::Half,
         _ => StepProgress::Unclear,
     }
 }
 
 /// Puts back the contents from before the commits that were made.
-fn put_back(steps: &[FoundStep]) -> Result<(), OperationError> {
-    for (step, pieces, _) in steps.iter().rev().filter(|(_, _, progress)| *progress == StepProgress::Made) {
-        let pieces = pieces.iter().map(|piece| Exchange {
-            place: piece.place.clone(),
-            session: piece.session.clone(),
-            expected: piece.after_hash,
-            bytes: match &piece.before {
-                Before::Bytes(bytes) => Some(bytes.clone()),
-                Before::Nothing | Before::NotKept => None,
-            },
-        });
-        let pieces: Vec<Exchange> = pieces.collect();
-        StepTarget::open(&step.place)?
-            .exchange(&pieces)
-            .map_err(|source| OperationError::Commit { place: step.place.clone(), source })?;
-    }
-    Ok(())
+fn put_all_back(steps: &[FoundStep]) -> Result<(), OperationError> {
+    let made = steps.iter().rev().filter(|(_, _, progress)| *progress == StepProgress::Made);
+    made.into_iter().try_for_each(|(step, pieces, _)| put_back(step, pieces))
 }
 
 /// Has the store look at the homes that the operation changed.

@@ -8,12 +8,12 @@ use annals_core::Transaction;
 use annals_core::id::SessionId;
 
 use super::plan::OperationPlan;
-use super::record::{Before, OperationLock};
-use super::step_target::StepTarget;
+use super::record::OperationLock;
+use super::step_target::put_back;
 use super::{OperationError, OperationRequest, OperationState, Report};
 use crate::follow::CommitReason;
 use crate::home::beside::FilesBeside;
-use crate::home::pieces::{Exchange, Noter, Piece, Undo, hash_of};
+use crate::home::pieces::{Exchange, Noter, Piece, Undo};
 use crate::home::{CommitError, Receipt, Write};
 use crate::home_url::HomeUrl;
 use crate::open;
@@ -188,27 +188,7 @@ impl<'w> Running<'w> {
         let store = &self.noting.store;
         for step in store.steps(operation, true)?.into_iter().rev() {
             let pieces = store.noted_pieces(operation, step.number)?;
-            let places: Vec<&str> = pieces.iter().map(|piece| piece.place.as_str()).collect();
-            let target = StepTarget::open(&step.place)?;
-            let stored = target.stored(&places)?;
-            // The commit that was refused has changed nothing.
-            if pieces.iter().zip(&stored).all(|(piece, stored)| hash_of(stored.as_ref()) == piece.before_hash)
-            {
-                continue;
-            }
-            let pieces = pieces.into_iter().map(|piece| Exchange {
-                place: piece.place,
-                session: piece.session,
-                expected: piece.after_hash,
-                bytes: match piece.before {
-                    Before::Bytes(bytes) => Some(bytes),
-                    Before::Nothing | Before::NotKept => None,
-                },
-            });
-            let pieces: Vec<Exchange> = pieces.collect();
-            target
-                .exchange(&pieces)
-                .map_err(|source| OperationError::Commit { place: step.place.clone(), source })?;
+            put_back(&step, &pieces)?;
         }
         Ok(())
     }
@@ -261,12 +241,17 @@ impl<'w> Running<'w> {
         extent: ChangedExtent,
     ) -> Result<Report, OperationError> {
         self.look_at(sessions, extent);
+        if self.report.not_followed.is_some() {
+            // Homes are changed already, and the next command continues from there. Until then the store lacks what they have, so what is left
+            // to do in it cannot be told.
+            self.report.operation = self.noting.number();
+            return Ok(self.report);
+        }
         if let Some(intent) = &self.noting.plan.then {
             let mut begin = || Ok(self.noting.begin()?);
             match intent.carry_out(self.workspace.store(), &self.request.words, &mut begin) {
                 Ok(is_changed) => self.report.store_only = is_changed && self.report.places.is_empty(),
                 Err(error) if self.report.places.is_empty() => return Err(error),
-                // Homes are changed already, and the next command continues from there.
                 Err(error) => {
                     self.report.not_followed = Some(error.to_string());
                     self.report.operation = self.noting.number();

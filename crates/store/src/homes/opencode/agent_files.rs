@@ -9,8 +9,8 @@ use annals_core::id::Millis;
 use annals_core::{Document, Key};
 
 use crate::home::space::SpaceKind;
-use crate::platform;
 use crate::remains::Searcher;
+use crate::{draft, platform};
 
 /// The directory of tool output that was too long for a document.
 pub(crate) const TOOL_OUTPUT: &str = "tool-output";
@@ -142,7 +142,8 @@ pub(crate) fn remove_prompts(
             continue;
         }
         let directory = path.parent().unwrap_or(Path::new("."));
-        let mut draft = tempfile::Builder::new().prefix(".annals-").tempfile_in(directory)?;
+        draft::sweep(directory);
+        let mut draft = draft::make_in(directory, 0o600)?;
         draft.write_all(&kept.concat())?;
         draft.as_file().set_permissions(std::fs::metadata(&path)?.permissions())?;
         draft.as_file().sync_all()?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use annals_core::id::{Millis, SessionId};
@@ -52,20 +52,55 @@ pub(super) fn follow_home(
         .map(drop)
 }
 
+/// The end of the name of the file that is locked during an operation.
+const OPERATION_LOCK: &str = "-operation-lock";
+
+/// The lock of operations. Its file is not empty while it is held, so that a process that is killed leaves a sign of it.
+#[derive(Debug)]
+struct MarkedLock {
+    file: File,
+    /// Whether the sign goes with the lock. It stays if it was there before and nobody has put in order what was left.
+    is_ours: bool,
+}
+
+impl MarkedLock {
+    fn of(mut file: File, puts_in_order: bool) -> MarkedLock {
+        let was_left = file.metadata().is_ok_and(|metadata| metadata.len() > 0);
+        if !was_left {
+            // Without the sign, what a kill leaves is found by the next operation that is cut short.
+            let _ = file.write_all(b"held\n");
+        }
+        MarkedLock { file, is_ours: puts_in_order || !was_left }
+    }
+}
+
+impl Drop for MarkedLock {
+    fn drop(&mut self) {
+        if self.is_ours {
+            let _ = self.file.set_len(0);
+        }
+    }
+}
+
 impl OperationLog for SqliteStore {
     fn lock_operations(&self) -> io::Result<OperationLock> {
         let file = self.operation_lock_file()?;
         file.lock()?;
-        Ok(OperationLock::new(file))
+        Ok(OperationLock::new(MarkedLock::of(file, false)))
     }
 
     fn try_lock_operations(&self) -> io::Result<Option<OperationLock>> {
         let file = self.operation_lock_file()?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(OperationLock::new(file))),
+            Ok(()) => Ok(Some(OperationLock::new(MarkedLock::of(file, true)))),
             Err(std::fs::TryLockError::WouldBlock) => Ok(None),
             Err(std::fs::TryLockError::Error(error)) => Err(error),
         }
+    }
+
+    fn was_operation_killed(&self) -> bool {
+        let path = sqlite::beside(self.path(), OPERATION_LOCK);
+        std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
     }
 
     fn note_step(
@@ -326,7 +361,7 @@ impl OperationLog for SqliteStore {
 
 impl SqliteStore {
     fn operation_lock_file(&self) -> io::Result<File> {
-        platform::open_private_file(&sqlite::beside(self.path(), "-operation-lock"))
+        platform::open_private_file(&sqlite::beside(self.path(), OPERATION_LOCK))
     }
 }
 

@@ -9,14 +9,13 @@ mod put_messages;
 mod totals;
 
 use std::io;
-use std::path::PathBuf;
 
 use annals_core::{Change, Document, Key, Stored, Transaction, early};
 use rusqlite::{Connection, ErrorCode};
 
 use super::OpencodeDatabase;
 use super::column::{self, DocumentColumn, values_of};
-use super::diff_file::{self, DiffFile};
+use super::diff_file::{self, DiffFile, Staged};
 use super::pieces::{ChangeScope, differences};
 use super::row::place_of;
 use super::schema::{self, Schema};
@@ -121,7 +120,12 @@ fn order_of(change: &Change) -> (bool, i8) {
 impl OpencodeDatabase {
     /// Finishes a transaction that has begun.
     fn commit_on(&self, connection: &Connection, changes: &[Change]) -> Result<Receipt, CommitError> {
-        let applied = self.apply_noted(connection, changes);
+        // Files are there before the rows are: OpenCode since 1.16 does not look at them, and earlier versions only at
+        // that of a session they know.
+        let applied = self.apply_noted(connection, changes).and_then(|(receipt, files)| {
+            diff_file::place(files)?;
+            Ok(receipt)
+        });
         let receipt = self.end(connection, applied)?;
         for change in changes {
             if let (Key::Diff(session), true) = (&change.key, change.is_deletion())
@@ -160,34 +164,38 @@ impl OpencodeDatabase {
         }
     }
 
-    /// Makes changes, and notes them when all are made and none is committed.
-    fn apply_noted(&self, connection: &Connection, changes: &[Change]) -> Result<Receipt, CommitError> {
+    /// Makes changes, and notes them when all are made and none is committed. The files have yet to be moved to their places.
+    fn apply_noted(
+        &self,
+        connection: &Connection,
+        changes: &[Change],
+    ) -> Result<(Receipt, Vec<Staged>), CommitError> {
         let Some(noter) = &self.noter else { return self.apply(connection, changes) };
         let failed = |error: rusqlite::Error| self.failed(error);
         let scope = ChangeScope::of(self, changes);
         let before = scope.rows(connection).map_err(failed)?;
         let mut files = scope.files();
-        let receipt = self.apply(connection, changes)?;
+        let applied = self.apply(connection, changes)?;
         let after = scope.rows(connection).map_err(failed)?;
         for (file, change) in files.iter_mut().zip(scope.diffs.iter()) {
             file.after = change.document().map(|document| document.bytes().to_vec());
         }
         files.retain(|file| file.before != file.after);
         noter.note(&differences(before, after).into_iter().chain(files).collect::<Vec<_>>())?;
-        Ok(receipt)
+        Ok(applied)
     }
 
-    fn apply(&self, connection: &Connection, changes: &[Change]) -> Result<Receipt, CommitError> {
+    fn apply(
+        &self,
+        connection: &Connection,
+        changes: &[Change],
+    ) -> Result<(Receipt, Vec<Staged>), CommitError> {
         let schema = Schema::probe(connection).map_err(|error| self.failed(error))?;
         if let Some(found) = schema.unwritable() {
             let path = self.path.display().to_string();
             return Err(CommitError::UnknownSchema { path, found, supported: schema::NEWEST });
         }
         let diffs = self.diffs(changes)?;
-        let failed = |(path, source): (PathBuf, io::Error)| CommitError::Failed {
-            path: path.display().to_string(),
-            source,
-        };
         let (completed, staged) = std::thread::scope(|scope| {
             // Files are synced in another thread while rows are written.
             let staged = scope.spawn(|| diff_file::stage(&diffs));
@@ -200,13 +208,10 @@ impl OpencodeDatabase {
             }
             applier.update_totals().map_err(|error| self.failed(error))?;
             let staged = staged.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            Ok::<_, CommitError>((applier.completed, staged.map_err(failed)?))
+            Ok::<_, CommitError>((applier.completed, staged?))
         })?;
-        // Files are there before the rows are: OpenCode since 1.16 does not look at them, and earlier versions only at
-        // that of a session they know.
-        diff_file::place(staged).map_err(failed)?;
         let written = changes.iter().filter(|change| !change.is_deletion()).count();
-        Ok(Receipt { written, deleted: changes.len() - written, revision: None, completed })
+        Ok((Receipt { written, deleted: changes.len() - written, revision: None, completed }, staged))
     }
 
     /// The files that changes put.

@@ -10,8 +10,8 @@ use annals_core::{Document, Key, Stored};
 use rayon::prelude::*;
 
 use super::OpencodeDatabase;
-use crate::home::{Quarantined, UnreadableReason};
-use crate::{parallel, platform};
+use crate::home::{CommitError, Quarantined, UnreadableReason};
+use crate::{draft, parallel, platform};
 
 impl OpencodeDatabase {
     /// Whether the database has a name of OpenCode's, so that what is beside it belongs to OpenCode too.
@@ -22,10 +22,12 @@ impl OpencodeDatabase {
 
     /// The file for a session's differences. `None` unless the database has a name and a place of OpenCode's.
     pub(super) fn diff_path(&self, session: &SessionId) -> Option<PathBuf> {
-        if !self.has_place_in_directory() {
-            return None;
-        }
-        Some(self.path.parent()?.join("storage").join("session_diff").join(format!("{session}.json")))
+        Some(self.diff_directory()?.join(format!("{session}.json")))
+    }
+
+    fn diff_directory(&self) -> Option<PathBuf> {
+        self.has_place_in_directory().then_some(())?;
+        Some(self.path.parent()?.join("storage").join("session_diff"))
     }
 
     pub(super) fn read_diff(&self, session: &SessionId) -> Result<Option<Stored>, Quarantined> {
@@ -52,6 +54,13 @@ impl OpencodeDatabase {
     }
 }
 
+/// Removes what a killed process has left beside the files of differences.
+pub(super) fn sweep(database: &OpencodeDatabase) {
+    if let Some(directory) = database.diff_directory() {
+        draft::sweep(&directory);
+    }
+}
+
 /// A file to be written.
 pub(super) struct DiffFile<'d> {
     pub(super) path: PathBuf,
@@ -65,16 +74,12 @@ pub(super) struct Staged {
 }
 
 /// Writes files beside their places, and syncs them.
-pub(super) fn stage(files: &[DiffFile<'_>]) -> Result<Vec<Staged>, (PathBuf, io::Error)> {
+pub(super) fn stage(files: &[DiffFile<'_>]) -> Result<Vec<Staged>, CommitError> {
     let Some(directory) = files.first().and_then(|file| file.path.parent()) else { return Ok(Vec::new()) };
-    platform::create_private_directory(directory).map_err(|error| (directory.to_owned(), error))?;
+    platform::create_private_directory(directory).map_err(|error| not_written(directory, error))?;
     let stage_one = |file: &DiffFile<'_>| {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".annals-");
         // As OpenCode makes it: by the umask.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let mut draft = builder.tempfile_in(directory)?;
+        let mut draft = draft::make_in(directory, 0o666)?;
         draft.write_all(file.bytes)?;
         if let Some(replaced) = file.path.symlink_metadata().ok().filter(fs::Metadata::is_file) {
             draft.as_file().set_permissions(replaced.permissions())?;
@@ -84,19 +89,24 @@ pub(super) fn stage(files: &[DiffFile<'_>]) -> Result<Vec<Staged>, (PathBuf, io:
     };
     // Syncing several at once lets the file system do it in one go.
     parallel::run(|| {
-        files.par_iter().map(|file| stage_one(file).map_err(|error| (file.path.clone(), error))).collect()
+        files.par_iter().map(|file| stage_one(file).map_err(|error| not_written(&file.path, error))).collect()
     })
 }
 
 /// Moves files to their places.
-pub(super) fn place(staged: Vec<Staged>) -> Result<(), (PathBuf, io::Error)> {
+pub(super) fn place(staged: Vec<Staged>) -> Result<(), CommitError> {
     let Some(directory) = staged.first().and_then(|file| file.path.parent()).map(Path::to_owned) else {
         return Ok(());
     };
     for Staged { draft, path } in staged {
-        draft.persist(&path).map_err(|error| (path, error.error))?;
+        draft.persist(&path).map_err(|error| not_written(&path, error.error))?;
     }
-    platform::sync_directory(&directory).map_err(|error| (directory, error))
+    platform::sync_directory(&directory).map_err(|error| not_written(&directory, error))
+}
+
+/// The error of a file that could not be written.
+pub(super) fn not_written(path: &Path, source: io::Error) -> CommitError {
+    CommitError::Failed { path: path.display().to_string(), source }
 }
 
 /// Removes a file. A file that is gone already is no error.

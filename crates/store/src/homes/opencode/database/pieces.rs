@@ -480,10 +480,6 @@ impl OpencodeDatabase {
     }
 
     fn write_files(&self, pieces: &[Piece]) -> Result<(), CommitError> {
-        let failed = |(path, source): (PathBuf, std::io::Error)| CommitError::Failed {
-            path: path.display().to_string(),
-            source,
-        };
         let path = |piece: &Piece| self.diff_path(piece.session.as_ref()?);
         let files: Vec<&Piece> = pieces.iter().filter(|piece| piece.place.starts_with(DIFFS)).collect();
         let written: Vec<diff_file::DiffFile<'_>> = files
@@ -492,10 +488,10 @@ impl OpencodeDatabase {
                 Some(diff_file::DiffFile { path: path(piece)?, bytes: piece.after.as_deref()? })
             })
             .collect();
-        diff_file::stage(&written).and_then(diff_file::place).map_err(failed)?;
+        diff_file::stage(&written).and_then(diff_file::place)?;
         for piece in files.iter().filter(|piece| piece.after.is_none()) {
             if let Some(path) = path(piece) {
-                diff_file::remove(&path).map_err(|error| failed((path, error)))?;
+                diff_file::remove(&path).map_err(|error| diff_file::not_written(&path, error))?;
             }
         }
         Ok(())
@@ -522,6 +518,10 @@ impl Undo for OpencodeDatabase {
             places.iter().map(|place| self.stored_at(connection, place)).collect::<rusqlite::Result<Vec<_>>>()
         });
         stored.map_err(|error| self.read_error(&error))
+    }
+
+    fn sweep(&self) {
+        diff_file::sweep(self);
     }
 
     fn as_write(&self) -> &dyn Write {

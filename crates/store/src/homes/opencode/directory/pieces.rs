@@ -1,11 +1,13 @@
 //! Files as they are, for operations that can be taken back.
 
 use std::io;
+use std::time::Duration;
 
 use annals_core::id::SessionId;
 use annals_core::{Change, Key};
 
 use super::commit::{Committer, FileEdit, LOCK_PATIENCE};
+use super::journal;
 use super::layout::{Layout, flat_path};
 use super::{OpencodeDirectory, Root};
 use crate::home::pieces::{Exchange, Noter, Piece, Undo, hash_of};
@@ -67,6 +69,18 @@ impl Undo for OpencodeDirectory {
             })
         };
         places.iter().map(read).collect()
+    }
+
+    fn sweep(&self) {
+        let Some(root) = self.flat() else { return };
+        let committer = Committer { files: &root.files };
+        if !root.files.dir.is_dir(journal::DIRECTORY) {
+            return;
+        }
+        // If somebody is at work, or nothing can be written, the next commit does it.
+        if let Ok(_lock) = committer.lock(Duration::ZERO) {
+            let _ = committer.recover_or_fail();
+        }
     }
 
     fn as_write(&self) -> &dyn Write {
