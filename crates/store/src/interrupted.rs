@@ -20,6 +20,9 @@ use crate::lease::LeaseState;
 /// An answer without an end is taken for one that is being written until its session has rested this long.
 pub const STILL_RUNNING: Millis = 10 * 60 * 1000;
 
+/// How long an operation takes at most between the time that it writes into a session and the time that it is recorded with.
+const OPERATION: Millis = 10 * 1000;
+
 /// How a turn that was interrupted is closed.
 #[derive(Debug, Clone, Default)]
 pub struct Closing {
@@ -31,8 +34,10 @@ pub struct Closing {
     pub answers: usize,
     /// Tool calls that get an end.
     pub calls: usize,
-    /// When the session was last used.
-    last_activity: Millis,
+    /// When the session was last used, as its own document says.
+    last_used: Millis,
+    /// The latest time that a message or part names.
+    last_sign: Millis,
 }
 
 impl Closing {
@@ -41,13 +46,16 @@ impl Closing {
         self.changes.is_empty() && self.new.is_none()
     }
 
-    /// Whether somebody may be at work on what looks interrupted, given the state of the session's lease.
-    pub(crate) fn activity(&self, lease: &LeaseState, now: Millis) -> Activity {
+    /// Whether somebody may be at work on what looks interrupted, given the state of the session's lease. `ours` is when an operation last
+    /// changed the session: that it was used then says nothing of an agent.
+    pub(crate) fn activity(&self, lease: &LeaseState, now: Millis, ours: Option<Millis>) -> Activity {
+        let is_ours = ours.is_some_and(|ours| (0..OPERATION).contains(&(ours - self.last_used)));
+        let last = if is_ours { self.last_sign } else { self.last_sign.max(self.last_used) };
         match lease {
             LeaseState::Held(holder) => Activity::Leased(holder.clone()),
             LeaseState::Abandoned(_) => Activity::Resting,
-            LeaseState::Free if now - self.last_activity > STILL_RUNNING => Activity::Resting,
-            LeaseState::Free => Activity::Recent(self.last_activity),
+            LeaseState::Free if now - last > STILL_RUNNING => Activity::Resting,
+            LeaseState::Free => Activity::Recent(last),
         }
     }
 
@@ -101,11 +109,11 @@ pub(crate) fn closing(
     now: Millis,
     next: &MessageId,
 ) -> Result<Closing, InterruptedError> {
-    let mut closing = Closing { last_activity: session.info.last_used(), ..Closing::default() };
+    let mut closing = Closing { last_used: session.info.last_used(), ..Closing::default() };
     let mut last: Option<MessageRecord> = None;
     for record in home.messages(session, &MessageRange::ALL, MessageDetail::Parts) {
         let record = record?;
-        closing.last_activity = closing.last_activity.max(last_sign_of_life(&record));
+        closing.last_sign = closing.last_sign.max(last_sign_of_life(&record));
         close_message(&record, dialect, now, &mut closing)?;
         last = Some(record);
     }

@@ -306,7 +306,7 @@ fn close_interrupted(session: &Session, lease: &Lease, take_over: bool) -> Resul
     if closing.is_empty() {
         return Ok(());
     }
-    if let Activity::Recent(changed) = closing.activity(lease.state_before(), now)
+    if let Activity::Recent(changed) = closing.activity(lease.state_before(), now, None)
         && !take_over
     {
         return Err(TurnError::Busy { session: session.id().to_string(), changed });

@@ -508,4 +508,7 @@ fn a_busy_session_is_not_reverted() {
         .contains("revert")
     );
     let _ = at(15, &["revert", FIRST, "msg_36aaaaffe11"]).ok();
+    // That it was used just now is annals' own doing.
+    let _ = at(16, &["unrevert", FIRST]).ok();
+    let _ = at(17, &["revert", FIRST, "msg_36aaaaffe12"]).ok();
 }

@@ -56,7 +56,7 @@ pub fn compact(
     now: Millis,
 ) -> Result<Compacted, OperationError> {
     let targets = TargetHomes::of(workspace, std::slice::from_ref(session))?;
-    expect_resting(workspace, &targets, &session.id, now)?;
+    let ours = expect_resting(workspace, &targets, &session.id, now)?;
     let last = LastPrompt::of(read, session)?;
     let mut prompt = last.ok_or_else(|| OperationError::NothingToCompact(session.id.clone()))?;
     if let Some((provider, model)) = options.model.clone() {
@@ -75,7 +75,7 @@ pub fn compact(
     let mut changed = changed_so_far(read, &targets, session)?;
     let change = SessionChange::of(session);
     let (_, report) = change.carry_out(workspace, request, targets, &mut |target, transaction| {
-        target.expect_resting(now)?;
+        target.expect_resting(now, ours)?;
         revert::clean_up(target.home, target.session, transaction)?;
         let kept = match target.dialect.keeps_tail() {
             true => compaction::kept_from(target.home, target.session, options.kept_tokens)?,

@@ -225,7 +225,7 @@ fn close(
         return Ok(Closed::Nothing);
     }
     let before = lease.as_ref().map_or(&LeaseState::Free, Lease::state_before);
-    let left = match closing.activity(before, options.now) {
+    let left = match closing.activity(before, options.now, None) {
         Activity::Recent(changed) if !options.force => Some(LeftReason::Recent(changed)),
         Activity::Leased(holder) => Some(LeftReason::Held(holder)),
         Activity::Recent(_) | Activity::Resting => None,

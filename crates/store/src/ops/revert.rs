@@ -69,7 +69,7 @@ pub fn revert(
     now: Millis,
 ) -> Result<Reverted, OperationError> {
     let targets = TargetHomes::of(workspace, std::slice::from_ref(session))?;
-    expect_resting(workspace, &targets, &session.id, now)?;
+    let ours = expect_resting(workspace, &targets, &session.id, now)?;
     let point = revert::point(read, session, &target.message, target.part.as_ref())?;
     let point = point.ok_or_else(|| OperationError::NoTarget {
         session: session.id.clone(),
@@ -110,7 +110,7 @@ pub fn revert(
     change.files = exchanges(session, &changes);
     change.then = Some(Intent::Edit { sessions: Sessions(vec![session.id.clone()]), edit: edit.clone() });
     let (_, report) = change.carry_out(workspace, request, targets, &mut |target, transaction| {
-        target.expect_resting(now)?;
+        target.expect_resting(now, ours)?;
         transaction.replace(&target.session.stored, edit.apply(&target.session.stored.document)?);
         if let Some(changed) = &mut changed {
             changed.add_to(target, transaction);
@@ -129,7 +129,7 @@ pub fn unrevert(
     now: Millis,
 ) -> Result<Unreverted, OperationError> {
     let targets = TargetHomes::of(workspace, std::slice::from_ref(session))?;
-    expect_resting(workspace, &targets, &session.id, now)?;
+    let ours = expect_resting(workspace, &targets, &session.id, now)?;
     if session.stored.document.root().get("revert").is_none_or(|revert| revert.is_null()) {
         return Err(OperationError::NotReverted(session.id.clone()));
     }
@@ -144,7 +144,7 @@ pub fn unrevert(
     change.files = exchanges(session, &changes);
     change.then = Some(Intent::Edit { sessions: Sessions(vec![session.id.clone()]), edit: edit.clone() });
     let (_, report) = change.carry_out(workspace, request, targets, &mut |target, transaction| {
-        target.expect_resting(now)?;
+        target.expect_resting(now, ours)?;
         transaction.replace(&target.session.stored, edit.apply(&target.session.stored.document)?);
         Ok(())
     })?;

@@ -7,7 +7,7 @@ use annals_core::id::{Millis, SessionId};
 use super::plan::{Intent, MAX_TRIES, OperationPlan};
 use super::running::{ChangedExtent, Running};
 use super::target_homes::TargetHomes;
-use super::{OperationError, OperationRequest, Report};
+use super::{OperationError, OperationQuery, OperationRequest, Report};
 use crate::home::beside::FilesBeside;
 use crate::home::pieces::Exchange;
 use crate::home::{CommitError, Read, Receipt, SessionRecord, Write};
@@ -125,8 +125,9 @@ pub(super) fn commit_in(
 }
 
 impl ChangeTarget<'_> {
-    /// Refuses a session that somebody is writing to: a writer that holds its lease, or an OpenCode whose answer has no end yet.
-    pub(super) fn expect_resting(&self, now: Millis) -> Result<(), OperationError> {
+    /// Refuses a session that somebody is writing to: a writer that holds its lease, or an OpenCode whose answer has no end yet. `ours` is when
+    /// an operation last changed the session.
+    pub(super) fn expect_resting(&self, now: Millis, ours: Option<Millis>) -> Result<(), OperationError> {
         let id = &self.session.id;
         let state = match self.home.leases() {
             Some(leases) => leases.state(id)?,
@@ -136,7 +137,7 @@ impl ChangeTarget<'_> {
             return Err(LeaseError::Held { session: id.clone(), holder }.into());
         }
         let closing = interrupted::closing(self.home, self.session, self.dialect, now, &ids::new_message())?;
-        match closing.activity(&state, now) {
+        match closing.activity(&state, now, ours) {
             Activity::Recent(changed) if !closing.is_empty() => {
                 Err(OperationError::Busy { session: id.clone(), changed })
             }
@@ -145,18 +146,20 @@ impl ChangeTarget<'_> {
     }
 }
 
-/// Refuses a session that somebody is writing to, in any of the homes that an operation would change.
+/// Refuses a session that somebody is writing to, in any of the homes that an operation would change. Returns when an operation last changed it.
 pub(super) fn expect_resting(
     workspace: &Workspace<'_>,
     targets: &TargetHomes,
     id: &SessionId,
     now: Millis,
-) -> Result<(), OperationError> {
+) -> Result<Option<Millis>, OperationError> {
+    let last = OperationQuery { session: Some(id.clone()), limit: Some(1), ..OperationQuery::default() };
+    let ours = workspace.store().operations(&last)?.first().map(|operation| operation.time);
     let homes = targets.homes.iter().map(|target| target.home.as_write());
     for home in homes.chain([workspace.store() as &dyn Write]) {
         let Some(session) = Read::session(home, id)? else { continue };
         let dialect = open::dialect_for(home, &session);
-        ChangeTarget { home, session: &session, dialect }.expect_resting(now)?;
+        ChangeTarget { home, session: &session, dialect }.expect_resting(now, ours)?;
     }
-    Ok(())
+    Ok(ours)
 }
