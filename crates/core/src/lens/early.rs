@@ -1,4 +1,4 @@
-//! Reads parts of the dialect of [`early`](crate::early) documents as what they mean.
+//! Reads parts of the dialect of early documents as what they mean.
 
 use super::{AssistantMessage, FilePart, Json, Lens, OtherPart, Part, ReasoningPart, ToolPart, ToolState};
 use crate::json::{Node, Text};
