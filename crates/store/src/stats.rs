@@ -92,6 +92,19 @@ pub enum StatsKey {
 }
 
 impl StatsKey {
+    /// All keys.
+    pub const ALL: [StatsKey; 9] = [
+        StatsKey::Model,
+        StatsKey::Provider,
+        StatsKey::Agent,
+        StatsKey::Project,
+        StatsKey::Session,
+        StatsKey::Tool,
+        StatsKey::Day,
+        StatsKey::Week,
+        StatsKey::Month,
+    ];
+
     /// The name of the key in arguments and in JSON.
     pub fn name(self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use annals::model::usage::ToolUse;
 use annals::stats::{Counting, DAY, Group, Share, Stats, StatsKey, StatsWindow, collect};
 use annals::sync::Stage;
 use annals::wire;
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::context::Context;
 use crate::error::{CliError, CommandResult, report_quarantine};
@@ -55,8 +55,8 @@ pub(crate) struct StatsArgs {
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// Break the numbers down by this key; give it twice to break them down by two
-    #[arg(long, value_enum, value_name = "KEY", value_delimiter = ',')]
-    by: Vec<GroupBy>,
+    #[arg(long, value_parser = key_parser(), value_name = "KEY", value_delimiter = ',')]
+    by: Vec<StatsKey>,
     /// Show at most N rows of a breakdown
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<usize>,
@@ -68,37 +68,15 @@ pub(crate) struct StatsArgs {
     tools: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum GroupBy {
-    Model,
-    Provider,
-    Agent,
-    Project,
-    Session,
-    Tool,
-    Day,
-    Week,
-    Month,
-}
-
-impl GroupBy {
-    fn key(self) -> StatsKey {
-        match self {
-            GroupBy::Model => StatsKey::Model,
-            GroupBy::Provider => StatsKey::Provider,
-            GroupBy::Agent => StatsKey::Agent,
-            GroupBy::Project => StatsKey::Project,
-            GroupBy::Session => StatsKey::Session,
-            GroupBy::Tool => StatsKey::Tool,
-            GroupBy::Day => StatsKey::Day,
-            GroupBy::Week => StatsKey::Week,
-            GroupBy::Month => StatsKey::Month,
-        }
-    }
+/// Parses a key of a breakdown by its name.
+fn key_parser() -> impl TypedValueParser<Value = StatsKey> {
+    let named = |name: String| StatsKey::ALL.into_iter().find(|key| key.name() == name);
+    PossibleValuesParser::new(StatsKey::ALL.map(StatsKey::name))
+        .try_map(move |name| named(name).ok_or("no such key"))
 }
 
 pub(crate) fn run(context: &Context, args: &StatsArgs) -> CommandResult {
-    let keys: Vec<StatsKey> = args.by.iter().map(|by| by.key()).collect();
+    let keys = &args.by[..];
     if keys.len() > 2 || (keys.len() == 2 && keys[0] == keys[1]) {
         return Err(CliError::usage("numbers can be broken down by one key or by two different keys"));
     }
@@ -117,7 +95,7 @@ pub(crate) fn run(context: &Context, args: &StatsArgs) -> CommandResult {
         without_copies: args.no_copies,
         model: args.model.as_deref(),
         agent: args.agent.as_deref(),
-        keys: &keys,
+        keys,
         period_of: &|key, time| match key {
             StatsKey::Month => context.clock.month(time),
             StatsKey::Week => context.clock.week(time),
@@ -132,7 +110,7 @@ pub(crate) fn run(context: &Context, args: &StatsArgs) -> CommandResult {
     let stats = counted.value;
     if context.json {
         let mut output = context.plain_output();
-        output.json(&wire::Stats::of(&stats, window, &keys, |day| context.clock.date_of_day(day)))?;
+        output.json(&wire::Stats::of(&stats, window, keys, |day| context.clock.date_of_day(day)))?;
         output.finish()?;
     } else {
         let names = Names { projects: ProjectNames::of(&home), titles: titles.unwrap_or_default() };
@@ -140,7 +118,7 @@ pub(crate) fn run(context: &Context, args: &StatsArgs) -> CommandResult {
         match keys[..] {
             [] => print_overview(&mut output, context, &stats, window, args.tools)?,
             [StatsKey::Tool] => print_tools(&mut output, &stats, args.limit.unwrap_or(usize::MAX))?,
-            _ => print_groups(&mut output, &stats, &keys, &names, args.limit)?,
+            _ => print_groups(&mut output, &stats, keys, &names, args.limit)?,
         }
         output.finish()?;
     }
