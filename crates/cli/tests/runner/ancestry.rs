@@ -17,24 +17,9 @@ fn write_fork(user: &User, id: &str, title: &str, created: i64, texts: &[&str]) 
         ),
     );
     for (n, text) in (1..).zip(texts) {
-        let (message, part) = (format!("msg_{id}{n}"), format!("prt_{id}{n}"));
         // Copies have the times of their originals; what was said here is later than the fork.
         let made = if n <= 2 { 1_771_950_000_000_i64 + n } else { created + n };
-        let role = if n % 2 == 1 { "user" } else { "assistant" };
-        write(
-            &home,
-            &format!("storage/message/{session}/{message}.json"),
-            format!(
-                r#"{{"id":"{message}","sessionID":"{session}","role":"{role}","agent":"build","providerID":"lab","modelID":"lab-large","time":{{"created":{made},"completed":{made}}}}}"#
-            ),
-        );
-        write(
-            &home,
-            &format!("storage/part/{message}/{part}.json"),
-            format!(
-                r#"{{"id":"{part}","sessionID":"{session}","messageID":"{message}","type":"text","text":"{text}"}}"#
-            ),
-        );
+        user.write_message(id, n, if n % 2 == 1 { "user" } else { "assistant" }, made, text);
     }
 }
 

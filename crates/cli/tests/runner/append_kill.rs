@@ -1,5 +1,5 @@
-//! A writer killed at any moment of a turn: everything that it acknowledged is there, the turn is closed by whoever comes next, and the
-//! session goes on, also in the hands of the real OpenCode.
+//! A writer that is killed at any moment of a turn loses nothing that it acknowledged. `check --fix` or the next writer closes the turn, and the
+//! session goes on, with the real OpenCode too.
 //!
 //! `ANNALS_TURN_KILLS` sets the number of kills for each kind of home.
 
@@ -22,16 +22,16 @@ use super::stream_model::{assert_all_is_there, events, has_open, texts};
 const KILLS: usize = 60;
 /// Turns of a session, killed or not, before a new one is begun.
 const TURNS: usize = 15;
-/// The real OpenCode continues the session after so many kills.
+/// The number of kills after which the real OpenCode continues the session.
 const CONTINUE_EVERY: usize = 30;
 const PROMPT: &str = "What did we do?";
 
 /// The moment of a kill.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
-    /// After so many answers.
+    /// The number of answers that come first.
     answers: usize,
-    /// And so much later.
+    /// The time after the last of them.
     delay: Duration,
 }
 

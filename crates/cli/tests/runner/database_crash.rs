@@ -14,9 +14,9 @@ use rusqlite::{Connection, OpenFlags};
 
 /// How many copies are killed.
 const KILLS: usize = 200;
-/// A copy into the same database is killed so often before one may finish.
+/// The number of copies into the same database that are killed before one may finish.
 const KILLS_IN_A_ROW: usize = 6;
-/// After so many kills a real OpenCode looks at what is there.
+/// The number of kills after which a real OpenCode looks at what is there.
 const LOOK_EVERY: usize = 40;
 /// The project of nearly all sessions.
 const SHOP: &str = "15e401e64f208f230e2422540fb7c58e13fb0681";

@@ -122,23 +122,27 @@ impl User {
             ),
         );
         for (n, role, text) in [(1, "user", prompt), (2, "assistant", answer)] {
-            let (message, part) = (format!("msg_{id}{n}"), format!("prt_{id}{n}"));
-            let (made, session) = (created + n, format!("ses_{id}"));
-            write(
-                &home,
-                &format!("storage/message/{session}/{message}.json"),
-                format!(
-                    r#"{{"id":"{message}","sessionID":"{session}","role":"{role}","agent":"build","providerID":"lab","modelID":"lab-large","time":{{"created":{made},"completed":{made}}}}}"#
-                ),
-            );
-            write(
-                &home,
-                &format!("storage/part/{message}/{part}.json"),
-                format!(
-                    r#"{{"id":"{part}","sessionID":"{session}","messageID":"{message}","type":"text","text":"{text}"}}"#
-                ),
-            );
+            self.write_message(id, n, role, created + n, text);
         }
+    }
+
+    /// Writes the `n`th message of a session, with one text.
+    pub(crate) fn write_message(&self, id: &str, n: i64, role: &str, made: i64, text: &str) {
+        let (session, message, part) = (format!("ses_{id}"), format!("msg_{id}{n}"), format!("prt_{id}{n}"));
+        write(
+            &self.opencode(),
+            &format!("storage/message/{session}/{message}.json"),
+            format!(
+                r#"{{"id":"{message}","sessionID":"{session}","role":"{role}","agent":"build","providerID":"lab","modelID":"lab-large","time":{{"created":{made},"completed":{made}}}}}"#
+            ),
+        );
+        write(
+            &self.opencode(),
+            &format!("storage/part/{message}/{part}.json"),
+            format!(
+                r#"{{"id":"{part}","sessionID":"{session}","messageID":"{message}","type":"text","text":"{text}"}}"#
+            ),
+        );
     }
 }
 

@@ -494,6 +494,18 @@ fn an_operation_is_undone_where_its_homes_are_now() {
     }
 }
 
+/// Moves the home to another place and undoes the last operation there: the home has these bytes again.
+#[track_caller]
+fn undo_elsewhere(user: &User, before: &BTreeMap<String, Vec<u8>>) {
+    let elsewhere = user.root().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::rename(user.opencode(), elsewhere.join("opencode")).unwrap();
+    let undo = user.annals(&["undo"]).env("XDG_DATA_HOME", &elsewhere).env("ANNALS_STORE", user.store());
+    let undone = undo.run().ok();
+    assert!(undone.stderr.contains("elsewhere/opencode"), "{undone}");
+    assert!(bytes_of(&elsewhere.join("opencode")) == *before, "{undone}");
+}
+
 /// A home from which everything was deleted has nothing to be known by when it moves. What was deleted comes back all the same.
 #[test]
 fn a_deletion_is_undone_in_an_emptied_home_that_has_moved() {
@@ -505,13 +517,7 @@ fn a_deletion_is_undone_in_an_emptied_home_that_has_moved() {
             before = bytes(&user);
             let _ = user.annals(&["rm", "--yes", session["id"].as_str().unwrap()]).run().ok();
         }
-        let elsewhere = user.root().join("elsewhere");
-        std::fs::create_dir(&elsewhere).unwrap();
-        std::fs::rename(user.opencode(), elsewhere.join("opencode")).unwrap();
-        let undo = user.annals(&["undo"]).env("XDG_DATA_HOME", &elsewhere).env("ANNALS_STORE", user.store());
-        let undone = undo.run().ok();
-        assert!(undone.stderr.contains("elsewhere/opencode"), "{kind:?}: {undone}");
-        assert!(bytes_of(&elsewhere.join("opencode")) == before, "{kind:?}");
+        undo_elsewhere(&user, &before);
     }
 }
 
@@ -529,13 +535,7 @@ fn a_home_with_forgotten_sessions_is_recognised_after_a_move() {
             before = bytes(&user);
             let _ = user.annals(&["rm", "--yes", session["id"].as_str().unwrap()]).run().ok();
         }
-        let elsewhere = user.root().join("elsewhere");
-        std::fs::create_dir(&elsewhere).unwrap();
-        std::fs::rename(user.opencode(), elsewhere.join("opencode")).unwrap();
-        let undo = user.annals(&["undo"]).env("XDG_DATA_HOME", &elsewhere).env("ANNALS_STORE", user.store());
-        let undone = undo.run().ok();
-        assert!(undone.stderr.contains("elsewhere/opencode"), "{kind:?}: {undone}");
-        assert!(bytes_of(&elsewhere.join("opencode")) == before, "{kind:?}");
+        undo_elsewhere(&user, &before);
     }
 }
 
