@@ -136,7 +136,7 @@ mod tests {
     fn a_failed_summary_counts_only_for_old_releases() {
         check("u1 c2 f3=c2 u4", Rules::of(1, 1, 65), "c2 f3 u4");
         check("u1 c2 f3=c2 u4", Rules::LATEST, "u1 c2 f3 u4");
-        // Its tail reorders all the same, and what was before the tail is gone from view.
+        // Though it failed, the messages that it keeps come after it, and those before them are hidden.
         check("u1 u2 c3>u2 f4=c3 u5", Rules::LATEST, "c3 f4 u2 u5");
     }
 

@@ -24,7 +24,7 @@ pub(super) enum MediaCarrier {
     ForEachCall,
     /// A message for all calls of an answer, of images and PDFs.
     Images,
-    /// The same, with the names of the files.
+    /// As `Images`, with the names of the files.
     Media,
 }
 

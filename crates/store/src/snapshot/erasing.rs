@@ -139,7 +139,7 @@ fn reachable(git: &Git, trees: Vec<String>) -> Result<HashSet<String>, SnapshotE
     Ok(found)
 }
 
-/// The entries of a tree: whether each is a tree itself, and its hash, of so many bytes.
+/// The entries of a tree: whether each is a tree itself, and its hash, which has this many bytes.
 fn entries(mut contents: &[u8], hash_bytes: usize) -> Vec<(bool, String)> {
     let mut entries = Vec::new();
     while let Some(end) = contents.iter().position(|byte| *byte == 0) {

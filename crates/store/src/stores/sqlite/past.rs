@@ -1,4 +1,4 @@
-//! History: revisions, the changes of each, and which moment is meant by a number or a time. What a document was at that moment, `View::state` in
+//! History: revisions, the changes of each, and the moment that a number or a time stands for. What a document was at that moment, `View::state` in
 //! `read.rs` finds.
 
 use std::collections::HashMap;
