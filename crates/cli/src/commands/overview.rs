@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use annals::history::LogQuery;
 use annals::home::{Extent, Quarantined, Read, SessionRecord};
-use annals::model::id::SessionId;
+use annals::model::id::{ProjectId, SessionId};
 use annals::model::lens::Project;
 use annals::ops;
 use annals::query::SessionQuery;
@@ -126,6 +126,10 @@ fn moved_here(context: &Context, home: &dyn Read) -> Result<Option<wire::MovedHe
     let Ok(identity) = annals::project::identify(&context.current_dir, Path::new("git")) else {
         return Ok(None);
     };
+    // All directories outside of repositories share one project, so none of them was moved here.
+    if identity.id == ProjectId::global() {
+        return Ok(None);
+    }
     for (record, sessions) in ops::missing_projects(home)? {
         if record.key.project() != Some(&identity.id) {
             continue;

@@ -4,7 +4,7 @@ use annals_testkit::model::{ModelServer, Playbook, Turn};
 use annals_testkit::opencode::{Lab, OpenCode};
 use serde_json::{Value, json};
 
-use super::kit::{AnnalsCommand, User, plain, text};
+use super::kit::{AnnalsCommand, User, plain, text, write};
 
 fn annals(lab: &Lab, arguments: &[&str]) -> AnnalsCommand {
     let command = plain(lab.root(), arguments);
@@ -140,4 +140,15 @@ fn a_move_can_be_taken_back_and_mistakes_are_explained() {
         assert_eq!(missing.code, 1, "{missing}");
         assert_eq!(user.annals(&["move-project", to, to]).run().code, 2);
     }
+}
+
+/// Directories outside of repositories share one project, whose record may name a directory that is gone.
+#[test]
+fn nothing_outside_of_a_repository_was_moved_here() {
+    let user = User::new();
+    user.write_session("36aaaaffe1", "Door", "Where is the door", "The door is here");
+    let record = r#"{"id":"global","worktree":"/home/dev","time":{"created":1771950000000}}"#;
+    write(&user.opencode(), "storage/project/global.json", record);
+    let overview = user.annals(&["--json"]).run().ok().json();
+    assert_eq!(overview["moved"], Value::Null, "{overview:#}");
 }
